@@ -1,0 +1,36 @@
+# Two commands: `make demo` shows what it does, `make test` proves it. Both set up everything they need in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+export PYTHONUNBUFFERED := 1
+
+.PHONY: demo test lint unit bench clean
+.DEFAULT_GOAL := test
+
+# The stamp is renewed only when a file that decides what is installed has changed.
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("trimtab needs Python 3.11 or newer; set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/ready
+	$(BIN)/trimtab demo
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(VENV)/ready
+	$(BIN)/python -m pytest
+
+test: lint unit
+
+bench: $(VENV)/ready
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Data sets and the orders in which a stream may meet them."""

@@ -1,0 +1,1 @@
+"""Encoders: each turns images and texts into features of one space."""
