@@ -1,0 +1,132 @@
+"""The orders in which a stream may meet the images of a set, as pure functions that return index arrays.
+
+Methods that remember what they saw depend on the order, so it is always chosen, named and seeded. Every function
+returns `int64` indices into the set: a permutation of it, or (where the docstring says so) a part of it. The same
+arguments give the same order on every machine.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trimtab.errors import TrimtabError
+
+Indices = NDArray[np.int64]
+MOST_SLOTS = 100  # beyond 100 classes the usual Dirichlet construction stops adding slots
+
+
+def as_stored(count: int) -> Indices:
+    """0, 1, 2, ...: the order of the set itself."""
+    return np.arange(count, dtype=np.int64)
+
+
+def shuffled(count: int, *, seed: int) -> Indices:
+    """A uniformly random order: the papers' default."""
+    return np.random.default_rng(seed).permutation(count).astype(np.int64)
+
+
+def class_sorted(labels: ArrayLike, *, seed: int | None = None) -> Indices:
+    """One class after another: by class index and as stored; with a seed, classes and their images are shuffled."""
+    known = _checked_labels(labels, "class-sorted")
+    if seed is None:
+        return np.argsort(known, kind="stable").astype(np.int64)
+    rng = np.random.default_rng(seed)
+    return _joined([_images_of(known, c, rng) for c in rng.permutation(np.unique(known))])
+
+
+def dirichlet(labels: ArrayLike, alpha: float, *, seed: int, slots: int | None = None) -> Indices:
+    """Neighbouring images share classes: small `alpha` means long runs of few classes.
+
+    The construction usual in test-time adaptation: time is cut into `slots` (as many as classes, at most 100), a
+    Dirichlet(alpha) draw spreads each class over the slots, and a slot plays the classes it got one after another.
+    """
+    known = _checked_labels(labels, "Dirichlet")
+    _check(alpha > 0 and bool(np.isfinite(alpha)), f"alpha of a Dirichlet order must be above 0, not {alpha}.")
+    classes = np.unique(known)
+    count = slots if slots is not None else min(len(classes), MOST_SLOTS)
+    _check(count >= 1, f"A Dirichlet order needs at least 1 slot, not {count}.")
+    rng = np.random.default_rng(seed)
+    contents: list[list[Indices]] = [[] for _ in range(count)]
+    for c in classes:
+        images = _images_of(known, c, rng)
+        shares = rng.dirichlet(np.full(count, alpha))
+        cuts = np.rint(np.cumsum(shares)[:-1] * len(images)).astype(np.int64)
+        for slot, part in zip(contents, np.split(images, np.minimum(cuts, len(images))), strict=True):
+            slot.append(part)
+    return _joined([slot[k] for slot in contents for k in rng.permutation(len(slot))])
+
+
+def domain_sequence(domains: Sequence[str], *, seed: int, which: Sequence[str] | None = None) -> Indices:
+    """One domain after another, shuffled within: by first appearance, or only those in `which` and in its order."""
+    names, wanted = _checked_domains(domains, which)
+    rng = np.random.default_rng(seed)
+    return _joined([rng.permutation(np.flatnonzero(names == name)) for name in wanted])
+
+
+def domain_mixture(domains: Sequence[str], *, seed: int, which: Sequence[str] | None = None) -> Indices:
+    """All domains (or those in `which`, a part of the set) shuffled together."""
+    names, wanted = _checked_domains(domains, which)
+    return np.random.default_rng(seed).permutation(np.flatnonzero(np.isin(names, wanted))).astype(np.int64)
+
+
+def long_tailed(labels: ArrayLike, imbalance: float, *, seed: int) -> Indices:
+    """A shuffled part whose class counts fall geometrically: the most common is `imbalance` times the rarest.
+
+    Which class is common is drawn by the seed. No class has more images than it has, and none fewer than one.
+    """
+    known = _checked_labels(labels, "long-tailed")
+    _check(
+        imbalance >= 1 and bool(np.isfinite(imbalance)),
+        f"The imbalance of a long-tailed order must be at least 1, not {imbalance}.",
+    )
+    rng = np.random.default_rng(seed)
+    classes, available = np.unique(known, return_counts=True)
+    rank = rng.permutation(len(classes))
+    wanted = available.max() * imbalance ** (-rank / max(len(classes) - 1, 1))
+    keep = np.clip(np.rint(wanted), 1, available).astype(np.int64)
+    kept = _joined([_images_of(known, c, rng)[:n] for c, n in zip(classes, keep, strict=True)])
+    return rng.permutation(kept)
+
+
+def few_classes(labels: ArrayLike, at_a_time: int, *, seed: int) -> Indices:
+    """`at_a_time` classes after another: each group's images are shuffled together, then the next group comes."""
+    known = _checked_labels(labels, "few-classes")
+    _check(at_a_time >= 1, f"A few-classes order needs at least 1 class at a time, not {at_a_time}.")
+    rng = np.random.default_rng(seed)
+    classes = rng.permutation(np.unique(known))
+    groups = [classes[start : start + at_a_time] for start in range(0, len(classes), at_a_time)]
+    return _joined([rng.permutation(np.flatnonzero(np.isin(known, group))) for group in groups])
+
+
+def _checked_labels(labels: ArrayLike, order: str) -> NDArray[np.int64]:
+    known = np.asarray(labels, dtype=np.int64)
+    _check(known.ndim == 1, f"labels must be one class index per image, not an array of shape {known.shape}.")
+    _check(
+        not (known < 0).any(),
+        f"A {order} order needs a label for every image, but {int((known < 0).sum())} of {len(known)} have none.",
+    )
+    return known
+
+
+def _checked_domains(domains: Sequence[str], which: Sequence[str] | None) -> tuple[NDArray[np.str_], list[str]]:
+    names = np.asarray(domains, dtype=np.str_)
+    present = list(dict.fromkeys(names.tolist()))
+    wanted = present if which is None else list(which)
+    unknown = [name for name in wanted if name not in present]
+    _check(not unknown, f"There is no domain {unknown[:1]}; this set has {', '.join(present) or 'none'}.")
+    _check(len(set(wanted)) == len(wanted), f"A domain is named twice in {', '.join(wanted)}; name each once.")
+    return names, wanted
+
+
+def _images_of(labels: NDArray[np.int64], which: int, rng: np.random.Generator) -> Indices:
+    return rng.permutation(np.flatnonzero(labels == which)).astype(np.int64)
+
+
+def _joined(parts: Sequence[Indices]) -> Indices:
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise TrimtabError(otherwise)
