@@ -2,8 +2,8 @@
 
 Pillow is what the field resizes with, so its result is the one to reproduce: a separable filter, first along the rows,
 then along the columns, each in 22-bit fixed point with the intermediate image rounded to bytes. Its loops are scalar
-and work on four channels. Here both passes are one loop, "weighted sums of whole lines", which the compiler vectorises; the
-pass along the rows gets its lines by turning a band of rows on its side first. Neither pass holds the GIL.
+and work on four channels. Here both passes are one loop, "weighted sums of whole lines", which the compiler vectorises;
+the pass along the rows gets its lines by turning a band of rows on its side first. Neither pass holds the GIL.
 
 Rows always come first, as in every Pillow up to 12. Since Pillow 13 an image whose height shrinks much more than its
 width has its columns done first, which moves some pixels by a level or more: features would depend on that version.
