@@ -82,3 +82,12 @@ def single_precision_vote(view_logits: Sequence[Vector]) -> Vector:
         powers = np.exp(single - single.max())
         total += powers / powers.sum()
     return (total / np.float32(len(view_logits))).astype(np.float64)
+
+
+def stacked(rows: Sequence[Vector], classes: int) -> NDArray[np.float64]:
+    """The rows of a stream as (N, C), for N = 0 too."""
+    return np.array(rows, dtype=np.float64).reshape(len(rows), classes)
+
+
+def logits_and_probabilities(rows: Sequence[Vector], classes: int) -> dict[str, NDArray[np.float64]]:
+    return {"logits": stacked(rows, classes), "probabilities": stacked([softmax(row) for row in rows], classes)}

@@ -25,17 +25,9 @@ from .arithmetic import (
     relative_entropy,
     single_precision_vote,
     softmax,
+    stacked,
 )
-
-
-@dataclass(frozen=True)
-class Item:
-    feature: Vector
-    entropy: float
-    probabilities: Vector | None = None  # only items of the negative cache have them
-
-
-Cache = dict[int, list[Item]]
+from .caches import Cache, Item, highest_entropy, offer_lowest
 
 
 @dataclass
@@ -131,7 +123,7 @@ def run_mcp(
         rows["retrieval"].append(retrieval_part(caches, image, text, logit_scale, retrieval_beta))
         if order == "predict_first":
             write(caches, image, text, parameters)
-    return {part: np.array(stacked).reshape(len(stacked), len(text)) for part, stacked in rows.items()}
+    return {part: stacked(part_rows, len(text)) for part, part_rows in rows.items()}
 
 
 def look_at(
@@ -168,17 +160,6 @@ def center(caches: Caches, label: int, text: list[Vector], center_weight: float)
     return center_weight * mean_vector(features) + (1.0 - center_weight) * text[label]  # Eq. 2
 
 
-def offer_lowest(cache: Cache, label: int, item: Item, slots: int) -> None:
-    """Keep the `slots` items of lowest entropy."""
-    items = cache.setdefault(label, [])
-    if len(items) < slots:
-        items.append(item)
-    elif items:
-        worst = highest_entropy(items)
-        if item.entropy < items[worst].entropy:
-            items[worst] = item
-
-
 def offer_nearest(cache: Cache, label: int, item: Item, slots: int, middle: Vector) -> None:
     """Replace the item of highest entropy only by one of lower entropy that is also nearer to the class's centre."""
     items = cache.setdefault(label, [])
@@ -189,14 +170,6 @@ def offer_nearest(cache: Cache, label: int, item: Item, slots: int, middle: Vect
         nearer = distance(item.feature, middle) < distance(items[worst].feature, middle)
         if item.entropy < items[worst].entropy and nearer:
             items[worst] = item
-
-
-def highest_entropy(items: list[Item]) -> int:
-    worst = 0
-    for position, item in enumerate(items):
-        if item.entropy > items[worst].entropy:
-            worst = position
-    return worst
 
 
 def distance(left: Vector, right: Vector) -> float:
