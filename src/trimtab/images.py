@@ -2,16 +2,26 @@
 
 import io
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trimtab.errors import TrimtabError
 
 # Named, so that a file cannot reach one of Pillow's other readers (some start outside programs).
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 MAX_PIXELS = 89_478_485  # where Pillow begins to warn of a decompression bomb: a quarter of a gigabyte of RGB
+
+
+class Box(NamedTuple):
+    """A rectangle of pixels."""
+
+    top: int
+    left: int
+    height: int
+    width: int
 
 
 def decode(source: Path | str | bytes) -> NDArray[np.uint8]:
@@ -29,7 +39,7 @@ def decode(source: Path | str | bytes) -> NDArray[np.uint8]:
         raise TrimtabError(f"{name} cannot be read: {error.strerror}.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise TrimtabError(f"{name} has more than {MAX_PIXELS:,} pixels; make it smaller, or leave it out.") from None
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         known = "JPEG, PNG, WebP, GIF, BMP, TIFF or PPM"
         raise TrimtabError(f"{name} is not an image that can be read ({known}); convert it, or leave it out.") from None
     except Exception as error:  # on damaged files Pillow's readers raise nearly anything: struct.error, KeyError, ...
@@ -47,7 +57,7 @@ def resize_shorter_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.u
     Odd margins leave the extra pixel on the right and at the bottom, as transformers does it. (Torchvision, and so
     the original CLIP, rounds half to even instead, which is one pixel to the right for every second odd margin.)
     """
-    from trimtab.resample import Box, resize  # compiles on first use
+    from trimtab.resample import resize  # compiles on first use
 
     height, width = check_image(image).shape[:2]
     shorter = min(height, width)

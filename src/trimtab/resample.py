@@ -12,11 +12,13 @@ width has its columns done first, which moves some pixels by a level or more: fe
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from trimtab.images import Box
 
 Filter = Literal["bicubic", "bilinear"]
 
@@ -25,15 +27,6 @@ BAND_ROWS = 16  # a band turned on its side stays in the first-level cache for p
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _compiled = cast("Callable[[_Function], _Function]", numba.njit(cache=True, nogil=True))
-
-
-class Box(NamedTuple):
-    """A rectangle of pixels."""
-
-    top: int
-    left: int
-    height: int
-    width: int
 
 
 def resize(

@@ -1,0 +1,112 @@
+"""Views per second: trimtab's ViewLoader against the plain Pillow loop that the field's data loaders run.
+
+python -m benchmarks.view_speed [--views 32] [--images 64] [--rounds 5]
+
+Both start from the same JPEG bytes (photographs of 500 x 400 pixels, cut from scikit-learn's two sample pictures) and
+end with the same uint8 views of 224 pixels. The rounds alternate, so that a busy machine hurts both alike, and the
+median counts. The views are compared before anything is timed.
+"""
+
+import argparse
+import io
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+from trimtab.images import decode
+from trimtab.view_loader import ViewLoader, usable_cores
+from trimtab.views import random_crop
+
+SIZE, SEED = 224, 0
+Views = NDArray[np.uint8]
+
+
+def photographs(count: int) -> list[bytes]:
+    """`count` JPEG files of 500 x 400 pixels, each another part of a real photograph."""
+    from sklearn.datasets import load_sample_images
+
+    rng = np.random.default_rng(SEED)
+    files = []
+    for number in range(count):
+        picture = load_sample_images().images[number % 2]
+        top, left = rng.integers(picture.shape[0] - 400), rng.integers(picture.shape[1] - 500)
+        buffer = io.BytesIO()
+        Image.fromarray(picture[top : top + 400, left : left + 500]).save(buffer, "JPEG", quality=90)
+        files.append(buffer.getvalue())
+    return files
+
+
+def pillow_views(file: bytes, index: int, views: int) -> Views:
+    """The plain loop: decode once, then crop, resize and flip with Pillow, one view after the other."""
+    image = Image.open(io.BytesIO(file)).convert("RGB")
+    width, height = image.size
+    shorter = min(width, height)
+    wide, tall = SIZE * width // shorter, SIZE * height // shorter
+    left, top = (wide - SIZE) // 2, (tall - SIZE) // 2
+    plain = image.resize((wide, tall), Image.Resampling.BICUBIC).crop((left, top, left + SIZE, top + SIZE))
+    made = [np.asarray(plain)]
+    for view in range(1, views):
+        rng = np.random.default_rng([SEED, index, view])
+        box = random_crop(rng, height, width, (0.08, 1.0))
+        cut = image.crop((box.left, box.top, box.left + box.width, box.top + box.height))
+        cut = cut.resize((SIZE, SIZE), Image.Resampling.BILINEAR)
+        if rng.random() < 0.5:
+            cut = cut.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        made.append(np.asarray(cut))
+    return np.stack(made)
+
+
+def pillow_loop(files: Sequence[bytes], views: int) -> list[Views]:
+    return [pillow_views(file, index, views) for index, file in enumerate(files)]
+
+
+def trimtab_loader(files: Sequence[bytes], views: int, workers: int) -> list[Views]:
+    loader = ViewLoader(
+        lambda index: decode(files[index]), range(len(files)), size=SIZE, views=views, seed=SEED, workers=workers
+    )
+    return [pixels for batch in loader for pixels in batch.pixels]
+
+
+def main() -> None:
+    """Compare the pixels, then the speed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--views", type=int, default=32)
+    parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    files, cores = photographs(options.images), usable_cores()
+
+    contestants: dict[str, Callable[[], list[Views]]] = {
+        "Pillow loop, 1 thread": lambda: pillow_loop(files, options.views),
+        "trimtab, 1 worker": lambda: trimtab_loader(files, options.views, 1),
+        f"trimtab, {cores} workers": lambda: trimtab_loader(files, options.views, cores),
+    }
+    theirs, ours = pillow_loop(files[:4], options.views), trimtab_loader(files[:4], options.views, cores)
+    differences = np.abs(np.stack(theirs).astype(int) - np.stack(ours))
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(options.rounds):
+        for name, run in contestants.items():
+            started = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - started)
+
+    rates = {name: options.images * options.views / statistics.median(times) for name, times in seconds.items()}
+    table = Table(title=f"{options.images} photographs of 500 x 400, {options.views} views of {SIZE}, {cores} cores")
+    for heading in ("", "views/s", "times"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, rate in rates.items():
+        table.add_row(name, f"{rate:,.0f}", f"{rate / rates['Pillow loop, 1 thread']:.2f}")
+    Console().print(table)
+    Console().print(
+        f"largest difference {differences.max()} levels, {(differences > 0).mean():.2%} of the bytes differ"
+    )
+
+
+if __name__ == "__main__":
+    main()
