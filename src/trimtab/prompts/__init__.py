@@ -1,0 +1,15 @@
+"""From class names to sentences, and from sentences to text prototypes."""
+
+from trimtab.prompts.prototypes import text_prototypes
+from trimtab.prompts.sentences import prompts_for, read_cupl, words_of
+from trimtab.prompts.templates import BY_METHOD, TEMPLATE_SETS, templates_for
+
+__all__ = [
+    "BY_METHOD",
+    "TEMPLATE_SETS",
+    "prompts_for",
+    "read_cupl",
+    "templates_for",
+    "text_prototypes",
+    "words_of",
+]
