@@ -1,0 +1,220 @@
+"""The contract that every method must keep, as a function that anyone can run on a method of their own.
+
+    from trimtab.checks import check_method
+    check_method(MyMethod())
+
+Each check is a plain function that raises AssertionError with a sentence; `check_method` runs them all on small random
+streams with one view and with several.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.equations import Array
+from trimtab.errors import TrimtabError
+from trimtab.methods.base import Method
+from trimtab.stream import Prediction, Predictions, Stream
+from trimtab.task import Task
+
+SAME = 1e-5  # how close `run` and repeated `step`s must be
+
+Check = Callable[[Method, Task, Array], None]
+
+
+def check_method(method: Method, *, classes: int = 7, dim: int = 16, images: int = 150, seed: int = 0) -> None:
+    """Run every check on a method; the first broken promise raises AssertionError."""
+    for views in (1, 12):
+        task, features = random_stream(classes, dim, views, images, seed)
+        for check in CHECKS:
+            check(method, task, features)
+
+
+def random_stream(classes: int, dim: int, views: int, images: int, seed: int) -> tuple[Task, Array]:
+    """A task and a stream (N, V, d) around it: easy and hard images, differing views, a gap between modalities."""
+    random = np.random.default_rng(seed)
+    text = _unit(random.normal(size=(classes, dim)))
+    centres = text + 0.7 * _unit(random.normal(size=(classes, dim))) + 0.8 * _unit(random.normal(size=dim))
+    noise = random.uniform(0.2, 1.5, size=(images, 1))
+    plain = centres[random.integers(classes, size=images)] + noise * _unit(random.normal(size=(images, dim)))
+    spread = 0.4 * _unit(random.normal(size=(images, views, dim)))
+    spread[:, 0] = 0
+    return Task([f"class {c}" for c in range(classes)], text, 20.0), _unit(plain[:, None] + spread)
+
+
+def step_equals_run(method: Method, task: Task, features: Array) -> None:
+    """`run` gives the same numbers as one step per image, for any block size, and can be continued by either."""
+    stream = method.start(task)
+    stepped = _stack(stream.step(views) for views in features)
+    for block in (1, 7, len(features)):
+        _assert_close(stepped, method.start(task).run(features, block=block), f"run(block={block}) and step differ")
+    third = len(features) // 3
+    stream = method.start(task)
+    pieces = [stream.run(features[:third]), _stack(stream.step(v) for v in features[third : 2 * third])]
+    pieces.append(stream.run(features[2 * third :]))
+    joined = np.concatenate([piece.probabilities for piece in pieces])
+    assert np.abs(joined - stepped.probabilities).max() <= SAME, "run, step and run again differ from one run"
+
+
+def predictions_are_distributions(method: Method, task: Task, features: Array) -> None:
+    """Every part and the fused prediction are probabilities, and the label is the most probable class."""
+    result = method.start(task).run(features)
+    assert tuple(result.parts) == tuple(method.parts), "the parts of a run are not the parts the method declares"
+    for name, part in {**result.parts, "fused": result.probabilities}.items():
+        assert part.shape == (len(features), task.classes), f"{name} has the shape {part.shape}"
+        assert np.isfinite(part).all(), f"{name} is not finite"
+        assert (part >= 0).all(), f"{name} holds negative numbers"
+        assert np.abs(part.sum(axis=1) - 1).max() < 1e-3, f"{name} does not sum to 1"
+    assert (result.labels == result.probabilities.argmax(axis=1)).all(), "labels are not the most probable classes"
+
+
+def predict_writes_nothing(method: Method, task: Task, features: Array) -> None:
+    """`predict` leaves the state as it was."""
+    stream = _warm(method, task, features)
+    before = _snapshot(stream)
+    for views in features[-5:]:
+        stream.predict(views)
+    _assert_same_state(before, stream, "predict changed the state")
+
+
+def save_and_load_continue(method: Method, task: Task, features: Array) -> None:
+    """A saved and loaded stream goes on bit for bit, and so does a copy."""
+    half = len(features) // 2
+    stream = method.start(task)
+    stream.run(features[:half])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.safetensors"
+        stream.save(path)
+        loaded = Stream.load(path, task, method)
+    copied = stream.copy()
+    expected = stream.run(features[half:])
+    for other, what in ((loaded, "loaded"), (copied, "copied")):
+        result = other.run(features[half:])
+        assert np.array_equal(result.probabilities, expected.probabilities), f"a {what} stream does not go on bit-equal"
+        _assert_same_state(_snapshot(stream), other, f"a {what} stream ends in another state")
+
+
+def reset_restores(method: Method, task: Task, features: Array) -> None:
+    """After `reset` the stream gives what a new one gives."""
+    stream = _warm(method, task, features)
+    stream.reset()
+    expected = method.start(task).run(features)
+    assert np.array_equal(stream.run(features).probabilities, expected.probabilities), "reset leaves something behind"
+
+
+def inputs_are_left_alone(method: Method, task: Task, features: Array) -> None:
+    """The caller's arrays are neither changed nor kept: changing them later changes nothing."""
+    mine = features.copy()
+    stream = method.start(task)
+    first = stream.run(mine)
+    kept = first.probabilities.copy()
+    assert np.array_equal(mine, features), "run changed its input"
+    before = _snapshot(stream)
+    single = mine[0].copy()
+    stream.predict(single)
+    mine[...] = 0
+    single[...] = 0
+    _assert_same_state(before, stream, "the state keeps a reference to its input")
+    stream.run(features)
+    assert np.array_equal(first.probabilities, kept), "an earlier result changed when the stream went on"
+
+
+def memory_is_bounded(method: Method, task: Task, features: Array) -> None:
+    """However long the stream, the state takes as many bytes as at the start."""
+    stream = method.start(task)
+    start = sum(array.nbytes for array in stream.arrays().values())
+    stream.run(np.concatenate([features, features]))
+    assert sum(array.nbytes for array in stream.arrays().values()) == start, "the state grew with the stream"
+
+
+def classes_may_be_permuted(method: Method, task: Task, features: Array) -> None:
+    """Naming the classes in another order gives the same prediction in that order."""
+    order = np.random.default_rng(1).permutation(task.classes)
+    other = Task([task.class_names[c] for c in order], task.text_prototypes[order], task.logit_scale)
+    expected = method.start(task).run(features).probabilities[:, order]
+    found = method.start(other).run(features).probabilities
+    assert np.abs(found - expected).max() <= 10 * SAME, "the order of the classes matters"
+
+
+def other_precisions_are_accepted(method: Method, task: Task, features: Array) -> None:
+    """float64 features give the float32 result; float16 features are taken."""
+    expected = method.start(task).run(features).probabilities
+    found = method.start(task).run(features.astype(np.float64)).probabilities
+    assert np.abs(found - expected).max() <= SAME, "float64 features give another result"
+    half = method.start(task).run(features.astype(np.float16)).probabilities
+    assert np.isfinite(half).all(), "float16 features give a result that is not finite"
+
+
+def bad_inputs_are_refused(method: Method, task: Task, features: Array) -> None:
+    """NaN, infinity, zero vectors and wrong shapes are refused with a sentence, and nothing is written."""
+    stream = _warm(method, task, features)
+    before = _snapshot(stream)
+    for what, bad in _bad_inputs(features).items():
+        for verb, given in ((stream.run, bad), (stream.step, bad[-1]), (stream.predict, bad[-1])):
+            try:
+                verb(given)
+            except TrimtabError:
+                pass
+            else:
+                raise AssertionError(f"{what} was accepted by {verb.__name__}")
+            _assert_same_state(before, stream, f"{what} changed the state although it was refused")
+
+
+CHECKS: tuple[Check, ...] = (
+    step_equals_run,
+    predictions_are_distributions,
+    predict_writes_nothing,
+    save_and_load_continue,
+    reset_restores,
+    inputs_are_left_alone,
+    memory_is_bounded,
+    classes_may_be_permuted,
+    other_precisions_are_accepted,
+    bad_inputs_are_refused,
+)
+
+
+def _bad_inputs(features: Array) -> dict[str, Array]:
+    """Streams whose last image is bad, so that the good ones before it must not be written either."""
+    bad: dict[str, Array] = {}
+    for what, value in (("NaN", np.nan), ("infinity", np.inf), ("a zero vector", 0)):
+        bad[what] = features[-3:].copy()
+        bad[what][-1, -1] = value
+    bad["a wrong dimension"] = features[-3:, :, :-1]
+    bad["no view"] = features[-3:, :0]
+    bad["too many axes"] = features[-3:, :, :, None, None]
+    return bad
+
+
+def _warm(method: Method, task: Task, features: Array) -> Stream:
+    stream = method.start(task)
+    stream.run(features[: len(features) // 2])
+    return stream
+
+
+def _snapshot(stream: Stream) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in stream.arrays().items()}
+
+
+def _assert_same_state(before: dict[str, bytes], stream: Stream, message: str) -> None:
+    for name, array in stream.arrays().items():
+        assert array.tobytes() == before[name], f"{message} ({name})"
+
+
+def _assert_close(expected: Predictions, found: Predictions, message: str) -> None:
+    for name, part in expected.parts.items():
+        assert np.abs(part - found.parts[name]).max() <= SAME, f"{message} in {name}"
+    assert np.abs(expected.probabilities - found.probabilities).max() <= SAME, message
+
+
+def _stack(predictions: Iterator[Prediction]) -> Predictions:
+    every = list(predictions)
+    parts = {name: np.stack([p.parts[name] for p in every]) for name in every[0].parts}
+    return Predictions(parts, np.stack([p.probabilities for p in every]), np.array([p.label for p in every]))
+
+
+def _unit(rows: NDArray[np.float64]) -> Array:
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)

@@ -1,0 +1,38 @@
+"""Zero-shot classification: the frozen model, against which everything is measured.
+
+Paper: Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", ICML 2021.
+One part, `text` = softmax(s f T') of the plain view. Nothing is kept.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from trimtab.block import Image
+from trimtab.equations import Array
+from trimtab.methods.base import Method
+from trimtab.state import State
+from trimtab.task import Task
+
+
+@dataclass
+class Nothing(State):
+    """Zero-shot remembers nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroShot(Method):
+    """The plain view against the text prototypes; no adaptation."""
+
+    name: ClassVar[str] = "zero_shot"
+    parts: ClassVar[tuple[str, ...]] = ("text",)
+
+    def new_state(self, task: Task) -> Nothing:  # noqa: ARG002
+        """Nothing."""
+        return Nothing()
+
+    def observe(self, image: Image, state: Nothing) -> None:
+        """Nothing is kept."""
+
+    def predict(self, image: Image, state: Nothing) -> dict[str, Array]:  # noqa: ARG002
+        """The plain view's probabilities. # Eq. 1"""
+        return {"text": image.probabilities}

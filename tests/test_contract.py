@@ -1,0 +1,45 @@
+"""Every method x every check of the public contract."""
+
+import pytest
+
+from trimtab.checks import CHECKS, random_stream
+from trimtab.methods import list_methods, make_method
+from trimtab.methods.base import CacheMethod
+
+VARIANTS = {
+    "mcp": [
+        {"order": "predict_first"},
+        {"promotion": False},
+        {"query": "confident_mean"},
+        {"entropy_slots": 0},
+        {"align_slots": 0},
+        {"negative_slots": 0},
+        {"entropy_slots": 0, "align_slots": 0, "negative_slots": 0},
+        {"entropy_slots": 2, "align_slots": 1, "negative_slots": 1, "mask_low": 0.0},
+    ],
+}
+
+
+def variants() -> list:
+    found = []
+    for name in list_methods():
+        for changes in [{}, *VARIANTS.get(name, [])]:
+            label = name + "".join(f"-{key}={value}" for key, value in changes.items())
+            found.append(pytest.param(make_method(name, **changes), id=label))
+    return found
+
+
+@pytest.mark.parametrize("views", [1, 12])
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("method", variants())
+def test_contract(method, check, views):
+    if method.name == "zero_shot":
+        assert not isinstance(method, CacheMethod)
+    task, features = random_stream(classes=7, dim=16, views=views, images=120, seed=3)
+    check(method, task, features)
+
+
+@pytest.mark.parametrize("method", variants())
+def test_two_classes_and_one_dimension(method):
+    task, features = random_stream(classes=2, dim=1, views=1, images=20, seed=5)
+    assert method.start(task).run(features).probabilities.shape == (20, 2)
