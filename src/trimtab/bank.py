@@ -85,14 +85,19 @@ class Bank:
         """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""
         return self.products[:, :, image.row]
 
-    def write(self, label: int, slot: int, image: Image, score: float) -> None:
-        """Put the image into a slot, over whatever it held."""
+    def write(self, label: int, slot: int, image: Image, score: float, feature: Array | None = None) -> None:
+        """Put the image into a slot, over whatever it held: what stands for it, or another `feature` of it."""
         row = image.row
-        self.products[label, slot, row:] = self._among[row, row:]
-        of_class = self.products[label, :, row]
+        if feature is None:
+            self.features[label, slot] = image.feature
+            self.products[label, slot, row:] = self._among[row, row:]
+            of_class = self.products[label, :, row]
+        else:
+            self.features[label, slot] = feature
+            self.products[label, slot, row:] = image.block.queries[row:] @ feature
+            of_class = self.features[label] @ feature
         self.gram[label, slot] = of_class
         self.gram[label, :, slot] = of_class
-        self.features[label, slot] = image.feature
         self.scores[label, slot] = score
         self.sources[label, slot] = image.position
         self.occupied[label, slot] = 1

@@ -145,6 +145,11 @@ class Image:
         return self.block.queries[self.row]
 
     @property
+    def plain(self) -> Array:
+        """(d,): its plain view."""
+        return self.block.views[self.row, 0]
+
+    @property
     def logits(self) -> Array:
         """(C,): its zero-shot logits."""
         return self.block.logits[self.row]

@@ -103,7 +103,8 @@ class MCP(CacheMethod):
         align_slot = self._align_slot(image, state)
         state.bank.offer("entropy", image.label, image, image.entropy)
         if align_slot is not None:
-            state.bank.write(image.vote_label, align_slot, image, image.vote_entropy)
+            plain = None if self.query == "plain" else image.plain  # the align cache always holds plain views
+            state.bank.write(image.vote_label, align_slot, image, image.vote_entropy, plain)
         if self._is_uncertain(image.entropy, image):
             self._reflect(image, state)
 
@@ -126,10 +127,10 @@ class MCP(CacheMethod):
         slot = bank.slot_for_lower("align", label, image.vote_entropy)
         if slot is None or not bank.occupied[label, slot]:
             return slot
-        arriving = bank.products[label, :, image.row]
+        arriving = bank.features[label] @ image.plain
         leaving = bank.gram[label, slot]
         # Squared distances to the centre, less |mu|^2, which both share.
-        arriving_distance = float(image.feature @ image.feature) - 2 * self._with_centre(arriving, label, bank)
+        arriving_distance = float(image.plain @ image.plain) - 2 * self._with_centre(arriving, label, bank)
         leaving_distance = float(leaving[slot]) - 2 * self._with_centre(leaving, label, bank)
         return slot if arriving_distance < leaving_distance else None
 

@@ -1,0 +1,60 @@
+"""The bank keeps its products and Gram matrices exact, and admits what its rules say."""
+
+import numpy as np
+import pytest
+
+from trimtab.bank import Bank
+from trimtab.block import Block
+from trimtab.checks import random_stream
+
+
+@pytest.fixture
+def walk():
+    """A bank with two sections beside the text, and a block of images to write."""
+    task, features = random_stream(classes=4, dim=8, views=1, images=30, seed=2)
+    bank = Bank(4, 8, {"first": 3, "second": 2}, anchors=task.text_prototypes)
+    block = Block(task, features, first=100)
+    bank.open(block)
+    return bank, block
+
+
+def test_products_and_gram_stay_exact_on_writes(walk):
+    bank, block = walk
+    random = np.random.default_rng(0)
+    for image in block:
+        bank.write(int(random.integers(4)), int(random.integers(1, 6)), image, score=0.0)
+        np.testing.assert_allclose(bank.similarities(image), bank.features @ image.feature, atol=1e-6)
+        expected = np.einsum("ckd,cld->ckl", bank.features, bank.features)
+        np.testing.assert_allclose(bank.gram, expected, atol=1e-6)
+
+
+def test_room_is_filled_first_then_the_worst_goes(walk):
+    bank, block = walk
+    images = list(block)
+    slots = [bank.offer("first", 2, images[i], score) for i, score in enumerate([0.5, 0.9, 0.1])]
+    assert slots == [1, 2, 3]
+    assert bank.offer("first", 2, images[3], 0.9) is None, "an equal score does not replace"
+    assert bank.offer("first", 2, images[4], 0.8) == 2
+    assert bank.scores[2, 1:4].tolist() == pytest.approx([0.5, 0.8, 0.1])
+    assert bank.sources[2, 1:4].tolist() == [100, 104, 102], "positions in the stream, not in the block"
+    assert bank.count("first", 2) == 3
+    assert bank.count("second", 2) == 0
+
+
+def test_the_oldest_slot_and_the_free_one(walk):
+    bank, block = walk
+    images = list(block)
+    assert bank.free_slot("second", 0) == 4
+    bank.offer("second", 0, images[5], 0.3)
+    bank.offer("second", 0, images[1], 0.2)
+    assert bank.free_slot("second", 0) is None
+    assert bank.oldest_slot("second", 0) == 5
+
+
+def test_a_section_without_slots_takes_nothing():
+    task, features = random_stream(classes=3, dim=4, views=1, images=2, seed=0)
+    bank = Bank(3, 4, {"off": 0, "on": 1})
+    bank.open(Block(task, features, first=0))
+    image = next(iter(Block(task, features, first=0)))
+    assert bank.offer("off", 1, image, 0.0) is None
+    assert bank.offer("on", 1, image, 0.0) == 0

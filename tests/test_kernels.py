@@ -1,0 +1,101 @@
+"""Each compiled loop against a plain NumPy twin."""
+
+import numpy as np
+import pytest
+
+from trimtab import kernels
+
+CLASSES, SLOTS, IMAGES, DIM = 5, 7, 9, 6
+
+
+@pytest.fixture(params=[0, 1])
+def stored(request):
+    """Random unit items, some slots empty, and their products with unit images."""
+    random = np.random.default_rng(request.param)
+    unit = lambda x: (x / np.linalg.norm(x, axis=-1, keepdims=True)).astype(np.float32)  # noqa: E731
+    items, images = unit(random.normal(size=(CLASSES, SLOTS, DIM))), unit(random.normal(size=(IMAGES, DIM)))
+    occupied = (random.random((CLASSES, SLOTS)) < 0.6).astype(np.float32)
+    occupied[:, 0] = 1
+    occupied[1, 1:] = 0
+    items *= occupied[:, :, None]
+    products = np.einsum("ckd,bd->ckb", items, images)
+    gram = np.einsum("ckd,cld->ckl", items, items)
+    return items, images, occupied, products, gram
+
+
+def table():
+    return np.full((CLASSES, IMAGES), np.nan, np.float32)
+
+
+def test_row_entropies():
+    logits = np.random.default_rng(0).normal(scale=20, size=(40, 11)).astype(np.float32)
+    logits[0] = 0  # uniform: the highest entropy there is
+    logits[1, 3] = 500  # certain
+    exact = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    probabilities = np.exp(exact) / np.exp(exact).sum(axis=1, keepdims=True)
+    expected = -(probabilities * np.log(np.maximum(probabilities, 1e-300))).sum(axis=1)
+    out = np.empty(40, np.float32)
+    kernels.row_entropies(logits, out)
+    np.testing.assert_allclose(out, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("first_image", [0, 4])
+def test_mean_products(stored, first_image):
+    items, images, occupied, products, _ = stored
+    out = table()
+    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, out)
+    counts = occupied[:, 1:6].sum(axis=1, keepdims=True)
+    expected = (items[:, 1:6].sum(axis=1) / np.maximum(counts, 1)) @ images.T
+    np.testing.assert_allclose(out[:, first_image:], expected[:, first_image:], atol=1e-6)
+    assert np.isnan(out[:, :first_image]).all()
+
+
+@pytest.mark.parametrize("first_image", [0, 4])
+def test_affinity_sums(stored, first_image):
+    _, _, occupied, products, _ = stored
+    out = table()
+    kernels.affinity_sums(products, occupied, 1, 6, np.float32(3), np.float32(8), 0, CLASSES, first_image, out)
+    weights = 3 * np.exp(-8 * (1 - products[:, 1:6])) * occupied[:, 1:6, None]
+    np.testing.assert_allclose(out[:, first_image:], weights.sum(axis=1)[:, first_image:], rtol=1e-5)
+
+
+@pytest.mark.parametrize("beta", [0.0, 5.5, 300.0])
+def test_retrieval_cosines(stored, beta):
+    items, images, occupied, products, gram = stored
+    out = table()
+    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, 0, out)
+    for c in range(CLASSES):
+        for j in range(IMAGES):
+            held = items[c, :6][occupied[c, :6] > 0].astype(np.float64)
+            similar = held @ images[j]
+            retrieved = np.exp(beta * (similar - similar.max())) @ held
+            expected = images[j] @ retrieved / np.linalg.norm(retrieved)
+            assert out[c, j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_only_the_named_class_is_written(stored):
+    _, _, occupied, products, gram = stored
+    out = table()
+    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(5.5), 2, 3, 4, out)
+    written = ~np.isnan(out)
+    assert written[2, 4:].all()
+    assert written.sum() == IMAGES - 4
+
+
+def test_penalties_are_added_and_taken_back(stored):
+    _, _, occupied, products, _ = stored
+    random = np.random.default_rng(3)
+    counts = random.integers(0, 4, size=(CLASSES, 2)).astype(np.int32)
+    marked = np.stack([random.permutation(CLASSES)[:4] for _ in range(CLASSES * 2)]).reshape(CLASSES, 2, 4)
+    expected = np.zeros((CLASSES, IMAGES))
+    for c in range(CLASSES):
+        for item in range(2):
+            strength = 0.5 * np.exp(-2 * (1 - products[c, 5 + item])) * occupied[c, 5 + item]
+            for target in marked[c, item, : counts[c, item]]:
+                expected[target] += strength
+    out = np.zeros((CLASSES, IMAGES), np.float32)
+    arguments = (marked.astype(np.int32), counts, 0, CLASSES, 0, 2, 0, out)
+    kernels.add_penalties(products, occupied, 5, np.float32(0.5), np.float32(2), *arguments)
+    np.testing.assert_allclose(out, expected, atol=1e-6)
+    kernels.add_penalties(products, occupied, 5, np.float32(-0.5), np.float32(2), *arguments)
+    np.testing.assert_allclose(out, 0, atol=1e-6)
