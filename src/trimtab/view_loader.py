@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -56,7 +56,7 @@ class ViewLoader:
         """The number of batches."""
         return -(-len(self._indices) // self.images_per_batch)
 
-    def __iter__(self) -> Iterator[ViewBatch]:
+    def __iter__(self) -> Generator[ViewBatch, None, None]:
         pool = ThreadPoolExecutor(self._workers, thread_name_prefix="views")
         under_way: deque[_PendingBatch] = deque()
         try:
