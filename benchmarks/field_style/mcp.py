@@ -56,10 +56,12 @@ class Caches:
 
 
 @torch.no_grad()
-def run(views: Tensor, text: Tensor, *, logit_scale: float = 100.0, **parameters: float) -> dict[str, Tensor]:
+def run(
+    views: Tensor, text: Tensor, *, logit_scale: float = 100.0, caches: Caches | None = None, **parameters: float
+) -> dict[str, Tensor]:
     """The parts `text`, `prototype`, `retrieval`, (N, C) each, for views (N, V, d) and text (C, d)."""
     settings = Settings(**parameters)  # type: ignore[arg-type]
-    caches = Caches()
+    caches = Caches() if caches is None else caches
     rows: dict[str, list[Tensor]] = {"text": [], "prototype": [], "retrieval": []}
     for image in views:
         looked = look(image, text, logit_scale, settings.view_fraction)
