@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from rich.console import Console
+from rich.table import Table
+
 from benchmarks.field_style import mcp as field_style
 from benchmarks.field_style.common import Item as FieldItem
 from benchmarks.synthetic import LOGIT_SCALE, Array, make_features
-from rich.console import Console
-from rich.table import Table
 from tests.oracle import mcp as plain_loops
 from tests.oracle.caches import Item as PlainItem
-
 from trimtab import MCP, Stream, Task
 from trimtab.stream import BLOCK
 
@@ -110,7 +110,9 @@ def _time_plain_loops(full: Stream, coming: Array) -> float:
     caches = plain_loops.Caches()
     for section, cache in (("entropy", caches.entropy), ("align", caches.align), ("negative", caches.negative)):
         for label, feature, score, plausible in _items(full, section):
-            cache.setdefault(label, []).append(PlainItem(feature.astype(np.float64), score, plausible))
+            cache.setdefault(label, []).append(
+                PlainItem(feature.astype(np.float64), score, plausible.astype(np.float64))
+            )
     parameters = METHOD.parameters()
     settings = plain_loops.Parameters(**{name: parameters[name] for name in plain_loops.Parameters.__annotations__})
     text = [row.astype(np.float64) for row in full.task.text_prototypes]

@@ -1,6 +1,8 @@
 """BoostAdapter (NeurIPS 2024): TDA with the image's own confident views in a copy of the positive cache."""
 
 import torch
+from torch import Tensor
+
 from benchmarks.field_style.common import (
     Cache,
     Item,
@@ -11,7 +13,6 @@ from benchmarks.field_style.common import (
     stack_rows,
     update_lowest,
 )
-from torch import Tensor
 
 
 @torch.no_grad()

@@ -1,9 +1,10 @@
 """DMN-ZS (CVPR 2024): the released program's dense memory, one (slots + 1, d) sheet per class."""
 
 import torch
-from benchmarks.field_style.common import entropy_of, look, stack_rows
 from torch import Tensor
 from torch.nn.functional import normalize
+
+from benchmarks.field_style.common import entropy_of, look, stack_rows
 
 
 @torch.no_grad()

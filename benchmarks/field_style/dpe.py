@@ -1,9 +1,10 @@
 """DPE (NeurIPS 2024): one autograd step on text and visual residuals per image."""
 
 import torch
-from benchmarks.field_style.common import Cache, Item, entropy_of, look, stack_rows, update_lowest
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
+
+from benchmarks.field_style.common import Cache, Item, entropy_of, look, stack_rows, update_lowest
 
 
 def run(

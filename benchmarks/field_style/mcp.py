@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
 from benchmarks.field_style.common import (
     Cache,
     Item,
@@ -14,8 +17,6 @@ from benchmarks.field_style.common import (
     stack_rows,
     update_lowest,
 )
-from torch import Tensor
-from torch.nn.functional import normalize
 
 
 @dataclass(frozen=True)

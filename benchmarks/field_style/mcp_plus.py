@@ -1,10 +1,11 @@
 """MCP++ (ICCV 2025): MCP's caches, then one autograd step on text and visual residuals per image."""
 
 import torch
-from benchmarks.field_style.common import Looked, look, negative_term, stack_rows
-from benchmarks.field_style.mcp import Caches, Settings, retrieve, write
 from torch import Tensor
 from torch.nn.functional import normalize
+
+from benchmarks.field_style.common import Looked, look, negative_term, stack_rows
+from benchmarks.field_style.mcp import Caches, Settings, retrieve, write
 
 CONTRAST_FLOOR = 1e-7
 

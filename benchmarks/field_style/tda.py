@@ -1,6 +1,8 @@
 """TDA (CVPR 2024)."""
 
 import torch
+from torch import Tensor
+
 from benchmarks.field_style.common import (
     Cache,
     Item,
@@ -11,7 +13,6 @@ from benchmarks.field_style.common import (
     stack_rows,
     update_lowest,
 )
-from torch import Tensor
 
 
 @torch.no_grad()
