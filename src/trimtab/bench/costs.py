@@ -1,0 +1,67 @@
+"""What adapting to one image costs, counted by formula: multiply-adds (2 operations each) of full caches.
+
+Counted are the inner products with texts and stored items, the norms of retrieved vectors, the masks of negative items,
+and for methods that learn the forward and backward products of a step. Left out are the image encoder (the same for all
+methods with the same number of views), exponentials and bookkeeping, together a few percent. The count is of the
+method's formulas, not of trimtab's code, which does less by reusing products between images.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trimtab.equations import confident_count
+from trimtab.methods.base import Method
+
+
+@dataclass(frozen=True)
+class Size:
+    """The sizes that a count depends on."""
+
+    classes: int
+    dim: int
+    views: int
+    kept: int  # confident views
+
+    def products(self, left: float, right: float) -> float:
+        """Operations of the inner products of `left` with `right` vectors."""
+        return 2.0 * left * right * self.dim
+
+    def masks(self, slots: int) -> float:
+        """Operations of letting `slots` negative items per class speak against all classes."""
+        return 2.0 * self.classes * slots * self.classes
+
+    def norms(self, items: int) -> float:
+        """Operations of the norms of one weighted sum of `items` per class, from the items' own products."""
+        return 2.0 * self.classes * items * items
+
+
+def gflops_per_image(method: Method, *, classes: int, dim: int, views: int) -> float | None:
+    """10^9 operations per image, or None for a method without a formula here."""
+    count = COUNTS.get(method.name)
+    if count is None:
+        return None
+    parameters = method.parameters()
+    kept = confident_count(views, parameters.get("view_fraction", 1.0))
+    return count(Size(classes, dim, views, kept), parameters) / 1e9
+
+
+def _zero_shot(size: Size, parameters: dict[str, Any]) -> float:  # noqa: ARG001
+    return size.products(1, size.classes)
+
+
+def _mcp(size: Size, parameters: dict[str, Any]) -> float:
+    items = parameters["entropy_slots"] + parameters["align_slots"]
+    negatives = parameters["negative_slots"]
+    return (
+        size.products(size.views, size.classes)
+        + size.products(1, size.classes * (items + negatives))
+        + size.norms(items + 1)
+        + size.masks(negatives)
+    )
+
+
+COUNTS: dict[str, Callable[[Size, dict[str, Any]], float]] = {
+    "zero_shot": _zero_shot,
+    "mcp": _mcp,
+}

@@ -1,0 +1,105 @@
+"""`trimtab bench`: run methods on stores in several orders, one JSON file per run."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trimtab.errors import TrimtabError
+
+if TYPE_CHECKING:
+    from trimtab.bench import Plan
+
+Stores = Annotated[list[Path], typer.Argument(metavar="FEATURES...", help="Feature stores made by `trimtab encode`.")]
+Methods = Annotated[str, typer.Option(help="Names with commas between, or all. Zero-shot is always run.")]
+Seeds = Annotated[int, typer.Option("--orders", help="How many orders of each kind are drawn.")]
+Order = Annotated[list[str], typer.Option(help="Kind of order: shuffled, dirichlet:0.1, ... Give it again for more.")]
+Weights = Annotated[str, typer.Option(help="Ways of weighing a prediction's parts: fixed, auto, oracle (uses labels).")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records.")]
+Workers = Annotated[int | None, typer.Option(help="Processes of one thread each; all cores if not given.")]
+Skip = Annotated[bool, typer.Option("--skip-existing/--redo", help="Keep good records, or run everything again.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyper-parameter, as mcp.align_slots=5.")]
+Presets = Annotated[list[Path] | None, typer.Option("--preset", help="Parameters saved by `trimtab tune`.")]
+
+
+def bench(
+    stores: Stores,
+    methods: Methods = "all",
+    orders: Seeds = 5,
+    order: Order = ["shuffled"],  # noqa: B006  (typer reads the default and does not change it)
+    weights: Weights = "fixed,auto,oracle",
+    out: Out = Path("results"),
+    workers: Workers = None,
+    skip_existing: Skip = True,
+    change: Changes = None,
+    preset: Presets = None,
+) -> None:
+    """Run methods on feature stores in several orders; the same command again goes on where it stopped."""
+    from trimtab.bench import make_plan
+    from trimtab.bench.preset import Preset
+
+    plan = make_plan(
+        stores,
+        words(methods),
+        orders=order,
+        seeds=orders,
+        weights=words(weights),
+        parameters=changes_of(change or []),
+        presets=[Preset.load(path) for path in preset or []],
+    )
+    run_with_progress(plan, out, workers, skip_existing)
+    typer.echo(f"Show the tables with: trimtab report {out}")
+
+
+def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existing: bool) -> None:
+    """Run a plan behind one progress bar, then say what failed and why."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from trimtab.bench import run_plan
+    from trimtab.bench.results import still_to_run
+
+    console = Console(stderr=True, highlight=False)
+    todo = len(still_to_run(out, plan.runs)) if skip_existing else len(plan)
+    if todo < len(plan):
+        console.print(f"{len(plan) - todo} of {len(plan)} runs are there already.")
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    failed = {}
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("starting", total=todo)
+
+        def on_done(run: Any, records: Sequence[Any]) -> None:
+            progress.update(bar, advance=1, description=str(run))
+            failed.update({f"{run.method} on {run.dataset}": bad.reason for bad in records if not bad.ok})
+
+        try:
+            made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done)
+        except KeyboardInterrupt:
+            console.print("Interrupted; finished runs are kept, run the same command again to go on.")
+            raise typer.Exit(130) from None
+    for what, reason in failed.items():
+        console.print(f"[bold yellow]failed:[/] {what}: {reason}", soft_wrap=True)
+    console.print(f"{len(made)} records written to {out}.", soft_wrap=True)
+
+
+def words(text: str) -> list[str]:
+    """Names with commas between, as a list."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def changes_of(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """["mcp.align_slots=5"] -> {"mcp": {"align_slots": 5}}."""
+    found: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        method, dot, parameter = name.strip().partition(".")
+        if not (equals and dot and method and parameter):
+            raise TrimtabError(f"--set takes method.parameter=value, as in mcp.align_slots=5, not {setting!r}.")
+        try:
+            meant = json.loads(value)
+        except ValueError:
+            meant = value.strip()
+        found.setdefault(method, {})[parameter] = tuple(meant) if isinstance(meant, list) else meant
+    return found

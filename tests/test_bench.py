@@ -1,0 +1,223 @@
+"""The benchmark: plans, runs, records, and what happens when something goes wrong."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bench_stores import Breaks, make_store
+from trimtab import bench
+from trimtab.bench import plan as plans
+from trimtab.bench.preset import Preset
+from trimtab.bench.record import packed, read_record, write_record
+from trimtab.bench.runner import OrderedRows
+from trimtab.cli.bench import changes_of
+from trimtab.cli.main import app
+from trimtab.data.order_names import order_by_name
+from trimtab.errors import TrimtabError
+from trimtab.methods import make_method
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return make_store(tmp_path_factory.mktemp("stores") / "small", views=3)
+
+
+def run_all(store, out, **details):
+    options = {"methods": ["mcp"], "seeds": 2, "weights": ["fixed", "oracle"], **details}
+    plan = bench.make_plan([store.path], **options)
+    return plan, bench.run_plan(plan, out, workers=1)
+
+
+def test_a_run_says_what_the_stream_itself_says(store, tmp_path):
+    plan, records = run_all(store, tmp_path)
+    assert {(r.about.method, r.about.weights, r.about.seed) for r in records} == {
+        ("zero_shot", "fixed", 0),
+        ("zero_shot", "fixed", 1),
+        *(("mcp", weights, seed) for weights in ("fixed", "oracle") for seed in (0, 1)),
+    }
+    for record in records:
+        order = order_by_name("shuffled", labels=store.labels, seed=record.about.seed)
+        method = make_method(record.about.method)
+        predicted = method.start(store.task()).run(store.rows(order))
+        if record.about.weights == "fixed":
+            right = predicted.labels == store.labels[order]
+            assert record.accuracy == pytest.approx(right.mean())
+            np.testing.assert_array_equal(record.correct_images(), right)
+        else:
+            fixed = next(r for r in records if r.about.weights == "fixed" and r.about.seed == record.about.seed)
+            assert record.accuracy >= fixed.accuracy
+            assert record.about.uses_labels
+        assert record.cost.gflops_per_image > 0
+        assert record.cost.images_per_second > 0
+        assert set(record.cost.step_ms) == {"p50", "p90", "p99"}
+        assert record.along["accuracy"][-1] == pytest.approx(record.accuracy, abs=1e-4)
+    on_disk = bench.read_results(tmp_path)
+    assert sorted(map(repr, on_disk.records)) == sorted(map(repr, records))
+    assert not on_disk.missing
+    assert len(plan.files) == len(set(plan.files)) == len(records)
+
+
+def test_the_same_command_again_runs_only_what_is_missing(store, tmp_path):
+    plan, first = run_all(store, tmp_path)
+    lost = tmp_path / plan.runs[0].files["fixed"]
+    lost.write_text("{")  # cut off by a crash of the machine
+    done = []
+    made = bench.run_plan(plan, tmp_path, workers=1, on_done=lambda run, records: done.append(run))
+    assert done == [plan.runs[0]]
+    assert made[0].scores == first[0].scores
+    assert len(bench.run_plan(plan, tmp_path, workers=1, skip_existing=False)) == len(first)
+
+
+def test_worker_processes_give_the_same_figures(store, tmp_path):
+    plan, alone = run_all(store, tmp_path / "alone", seeds=1)
+    beside = bench.run_plan(plan, tmp_path / "beside", workers=2)
+    figures = [{r.about.method + r.about.weights: r.scores for r in found} for found in (alone, beside)]
+    assert figures[0] == figures[1]
+
+
+def test_a_failing_method_is_recorded_and_the_rest_goes_on(store, tmp_path, monkeypatch):
+    for module in ("trimtab.bench.plan", "trimtab.bench.runner"):
+        monkeypatch.setattr(
+            f"{module}.make_method", lambda name, **p: Breaks() if name == "breaks" else make_method(name)
+        )
+    monkeypatch.setattr(plans, "list_methods", lambda: ["zero_shot", "breaks", "mcp"])
+    _, records = run_all(store, tmp_path, methods=["all"], seeds=1, weights=["fixed"])
+    status = {record.about.method: (record.status, record.reason) for record in records}
+    assert status["breaks"] == ("failed", "FloatingPointError: the third image was too much")
+    assert status["zero_shot"] == status["mcp"] == ("done", "")
+    assert not bench.read_results(tmp_path).missing
+
+
+def test_weights_that_make_no_difference_are_not_run():
+    assert plans.possible_weights(make_method("zero_shot"), ["fixed", "auto", "oracle"]) == ("fixed",)
+    assert "oracle" in plans.possible_weights(make_method("mcp"), ["fixed", "oracle"])
+    with pytest.raises(TrimtabError, match="no weights called 'best'"):
+        plans.possible_weights(make_method("mcp"), ["best"])
+
+
+def test_fewer_views_are_the_first_ones(store):
+    order = np.array([5, 3, 9])
+    np.testing.assert_array_equal(OrderedRows(store, order, 2)[0:2], store.rows([5, 3])[:, :2])
+    run = plans.Run(str(store.path), "small", store.fingerprint, "mcp", views=2)
+    assert bench.execute(run)[0].about.views == 2
+    with pytest.raises(TrimtabError, match="3 views"):
+        bench.execute(plans.Run(str(store.path), "small", store.fingerprint, "mcp", views=4))
+
+
+def test_a_preset_is_an_oracle_only_at_home(store, tmp_path):
+    preset = Preset("mine", "mcp", {"align_slots": 2}, store.fingerprint, "small", 5, 0.9, 0.8)
+    preset.save(tmp_path / "mine.json")
+    assert Preset.load(tmp_path / "mine.json") == preset
+    other = make_store(tmp_path / "other", dataset="other", seed=4)
+    plan = bench.make_plan([store.path, other.path], ["mcp"], seeds=1, presets=[Preset.load(tmp_path / "mine.json")])
+    records = bench.run_plan(plan, tmp_path / "out", workers=1)
+    tuned = {r.about.dataset: r.about.uses_labels for r in records if r.about.variant == "mine"}
+    assert tuned == {"small": True, "other": False}
+    assert not any(r.about.uses_labels for r in records if not r.about.variant)
+    (tmp_path / "bad.json").write_text("[]")
+    with pytest.raises(TrimtabError, match="not a preset"):
+        Preset.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text[:200], "not JSON"),
+        (lambda text: text.replace('"version": 1', '"version": 2', 1), "record format 2, this trimtab reads 1"),
+        (lambda text: text.replace("trimtab-run", "other"), "not the record of a run"),
+        (lambda text: json.dumps({"format": "trimtab-run", "version": 1}), "fields are missing"),
+    ],
+)
+def test_bad_records_are_refused_in_one_sentence(store, tmp_path, change, says):
+    plan, _ = run_all(store, tmp_path, seeds=1)
+    path = tmp_path / plan.files[0]
+    path.write_text(change(path.read_text()))
+    with pytest.raises(TrimtabError, match=says) as caught:
+        bench.read_results(tmp_path)
+    assert str(path) in str(caught.value)
+
+
+def test_an_unfinished_folder_says_so(store, tmp_path):
+    plan, _ = run_all(store, tmp_path)
+    assert bench.read_results(tmp_path).note == ""
+    (tmp_path / plan.files[-1]).unlink()
+    assert bench.read_results(tmp_path).note.startswith("UNFINISHED: 1 of 6 planned runs")
+    with pytest.raises(TrimtabError, match="no folder"):
+        bench.read_results(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TrimtabError, match="holds no records"):
+        bench.read_results(tmp_path / "empty")
+
+
+def test_nan_becomes_null_and_bits_come_back(store, tmp_path):
+    _, records = run_all(store, tmp_path, seeds=1)
+    record = records[0]
+    record.recall[0] = float("nan")
+    write_record(record, tmp_path / "one.json")
+    assert json.loads((tmp_path / "one.json").read_text())["recall"][0] is None
+    bits = np.random.default_rng(0).random(163) < 0.5
+    again = read_record(tmp_path / "one.json").__class__(record.about, correct=packed(bits), labelled=163)
+    np.testing.assert_array_equal(again.correct_images(), bits)
+
+
+def test_bad_plans_are_refused_before_anything_runs(store, tmp_path):
+    unlabelled = make_store(tmp_path / "bare")
+    bare = unlabelled.from_arrays(
+        tmp_path / "none", unlabelled.rows(slice(None)), None, unlabelled.text_prototypes, unlabelled.class_names
+    )
+    for options, says in [
+        ({"methods": ["mpc"]}, "no method 'mpc'"),
+        ({"orders": ["sideways"]}, "no order 'sideways'"),
+        ({"seeds": 0}, "At least one order"),
+        ({"parameters": {"mcp": {"align_slots": -1}}}, "align_slots"),
+        ({"parameters": {"zero_shots": {}}}, "not among the methods"),
+    ]:
+        with pytest.raises(TrimtabError, match=says):
+            bench.make_plan([store.path], **options)
+    with pytest.raises(TrimtabError, match="no labels"):
+        bench.make_plan([bare.path])
+    with pytest.raises(TrimtabError, match="At least one worker"):
+        bench.run_plan(bench.make_plan([store.path]), tmp_path, workers=0)
+
+
+def test_settings_on_the_command_line():
+    assert changes_of(["mcp.align_slots=5", "mcp.order=predict_first", "mcp.fusion=[1,0,0]"]) == {
+        "mcp": {"align_slots": 5, "order": "predict_first", "fusion": (1, 0, 0)}
+    }
+    with pytest.raises(TrimtabError, match="takes method"):
+        changes_of(["align_slots=5"])
+
+
+def test_the_command_writes_records(store, tmp_path):
+    arguments = ["bench", str(store.path), "--methods", "mcp", "--orders", "1", "--weights", "fixed,oracle"]
+    done = CliRunner().invoke(app, [*arguments, "--set", "mcp.align_slots=4", "--workers", "1", "-o", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    records = bench.read_results(tmp_path).records
+    assert {r.about.parameters.get("align_slots") for r in records} == {None, 4}
+    assert {r.about.variant for r in records} == {"", "align_slots=4"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_ctrl_c_keeps_what_is_done_and_leaves_no_worker(tmp_path):
+    """Interrupt a real benchmark after its first record; what is on the disk is whole, and a second try finishes."""
+    big = make_store(tmp_path / "big", images=4000)
+    command = [sys.executable, "-m", "trimtab.cli.main", "bench", str(big.path), "--methods", "mcp", "--orders", "6"]
+    command += ["--weights", "fixed", "--workers", "2", "-o", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(tmp_path.glob("out/*/*/*.json"))) < 2:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"Interrupted" in errors
+    found = bench.read_results(tmp_path / "out")
+    assert found.records
+    assert all(record.ok for record in found.records)
+    assert not list((tmp_path / "out").rglob("*.part"))
