@@ -1,0 +1,29 @@
+"""Class names as users give them on the command line."""
+
+from pathlib import Path
+
+from trimtab.errors import TrimtabError
+
+
+def given_labels(labels: str | None, labels_file: Path | None) -> tuple[str, ...] | None:
+    """The names in `cat,dog,...` or in a file with one a line; None if neither was given."""
+    if labels is not None and labels_file is not None:
+        raise TrimtabError("Give --labels or --labels-file, not both.")
+    if labels is not None:
+        return _checked([name.strip() for name in labels.split(",")], "--labels")
+    if labels_file is None:
+        return None
+    try:
+        lines = labels_file.expanduser().read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise TrimtabError(f"The labels file {labels_file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise TrimtabError(f"The labels file {labels_file} is not UTF-8 text; save it as UTF-8.") from None
+    return _checked([line.strip() for line in lines], str(labels_file))
+
+
+def _checked(names: list[str], where: str) -> tuple[str, ...]:
+    kept = tuple(name for name in names if name)
+    if len(kept) < 2:
+        raise TrimtabError(f"{where} names {len(kept)} classes; a classifier needs at least two.")
+    return kept
