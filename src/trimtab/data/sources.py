@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.errors import TrimtabError
+
 
 @dataclass(frozen=True, eq=False)
 class FileImages:
@@ -23,15 +25,14 @@ class FileImages:
 
 @dataclass(frozen=True, eq=False)
 class EncodedImages:
-    """Images held in memory as the bytes of their JPEG or PNG files."""
+    """Images held in memory as the bytes of their JPEG or PNG files; `ids` name them when one is damaged."""
 
     blobs: Sequence[bytes]
+    ids: Sequence[str]
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        from trimtab.images import decode
-
-        return decode(self.blobs[index])
+        return decoded_bytes(self.blobs[index], self.ids[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +44,13 @@ class GreyImages:
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) bytes."""
         return np.repeat(self.pixels[index][..., None], 3, axis=2)
+
+
+def decoded_bytes(blob: bytes, name: str) -> NDArray[np.uint8]:
+    """Decode an image's bytes; an error says which image it was."""
+    from trimtab.images import decode
+
+    try:
+        return decode(blob)
+    except TrimtabError as error:
+        raise TrimtabError(str(error).replace("The image given as bytes", name, 1)) from None

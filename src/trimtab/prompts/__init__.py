@@ -1,7 +1,7 @@
 """From class names to sentences, and from sentences to text prototypes."""
 
 from trimtab.prompts.prototypes import text_prototypes
-from trimtab.prompts.sentences import prompts_for, read_cupl, words_of
+from trimtab.prompts.sentences import prompts_for, read_cupl, told_apart, words_of
 from trimtab.prompts.templates import BY_METHOD, TEMPLATE_SETS, templates_for
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "read_cupl",
     "templates_for",
     "text_prototypes",
+    "told_apart",
     "words_of",
 ]

@@ -31,6 +31,16 @@ def words_of(class_name: str) -> str:
     return " ".join(re.sub(r" #\d+$", "", class_name).replace("_", " ").split())
 
 
+def told_apart(names: Sequence[str]) -> tuple[str, ...]:
+    """Equal names numbered ("missile", "missile #2"): a task needs unique names, and `words_of` drops the number."""
+    seen: dict[str, int] = {}
+    numbered = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        numbered.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return tuple(numbered)
+
+
 def read_cupl(path: Path | str) -> dict[str, tuple[str, ...]]:
     """A CuPL file as its authors share it: a JSON object of class name -> list of sentences."""
     try:

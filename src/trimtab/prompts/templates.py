@@ -93,12 +93,13 @@ def templates_for(choice: str | Sequence[str], dataset: str | None = None) -> tu
         return TEMPLATE_SETS[choice]
     if choice in BY_METHOD:
         by_dataset = BY_METHOD[choice]
-        if dataset not in by_dataset:
+        uncorrupted = (dataset or "").partition("+")[0]
+        if uncorrupted not in by_dataset:
             raise TrimtabError(
                 f"{choice!r} means what its authors use on {', '.join(sorted(by_dataset))}, "
                 f"but the data set is {dataset or 'not known'}; choose a set of templates: {', '.join(TEMPLATE_SETS)}."
             )
-        return TEMPLATE_SETS[by_dataset[dataset]]
+        return TEMPLATE_SETS[by_dataset[uncorrupted]]
     if "{" in choice:
         return (_checked(choice),)
     if Path(choice).expanduser().is_file():
