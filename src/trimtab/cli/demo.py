@@ -1,0 +1,88 @@
+"""`trimtab demo`: what trimtab does, on real images, in about three minutes."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from trimtab.demo.race import Finish
+    from trimtab.features import FeatureStore
+
+
+def demo(
+    images: Annotated[int, typer.Option(min=100, max=10_000, help="How many CIFAR-10 test images to stream.")] = 2000,
+    data: Annotated[Path | None, typer.Option(help="Folder of the CIFAR-10 binary batches, if you have them.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the two figures.")] = Path("demo-output"),
+) -> None:
+    """Watch a zero-shot classifier adapt to CIFAR-10: no labels, no training, no GPU.
+
+    Images are encoded once and kept; interrupted or run again, the demo goes on from there. Labels are used only to
+    score the predictions, and by the one row that says so.
+    """
+    import time
+
+    from trimtab.data.cifar import cifar10
+    from trimtab.demo import figures, race
+    from trimtab.encode import encode_images
+    from trimtab.encoders import load_encoder
+    from trimtab.errors import TrimtabError
+    from trimtab.folders import cache_folder
+
+    console = Console(highlight=False)
+    image_set = cifar10(data)
+    encoder = load_encoder("lite")
+    start = time.perf_counter()
+    store = encode_images(
+        image_set, encoder, out=cache_folder("demo") / f"cifar10-lite-{images}", limit=images, progress=True
+    )
+    encoding = 1e3 * (time.perf_counter() - start) / len(store)
+
+    finishes = race.run_methods(store)
+    console.print(_accuracies(finishes, encoding))
+    console.print(_weights(finishes["mcp"], store))
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrimtabError(f"The figures cannot be written to {out}: {error.strerror or error}.") from error
+    figures.accuracy_along_stream({name: f.correct for name, f in finishes.items()}, out / "accuracy.png")
+    where = {name: index for index, name in enumerate(image_set.ids)}
+    figures.contact_sheet(
+        finishes["mcp"].stream.state.bank,
+        store.class_names,
+        store.labels,
+        lambda position: image_set.load(where[store.ids[position]]),
+        out / "caches.png",
+    )
+    console.print(f"Figures: {out / 'accuracy.png'} and {out / 'caches.png'}")
+
+
+def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> Table:
+    images = len(finishes["zero_shot"].correct)
+    base = finishes["zero_shot"].accuracy
+    table = Table(title=f"CIFAR-10, {images:,} test images as one stream, lite encoder, no labels")
+    for column in ("method", "top-1", "95 % interval", "gain", "adapting"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for name, finish in finishes.items():
+        low, high = finish.interval
+        gain = "" if name == "zero_shot" else f"{100 * (finish.accuracy - base):+.1f}"
+        style = "bold" if name == "mcp" else None
+        cost = f"{finish.milliseconds:.2f} ms"
+        table.add_row(name, f"{finish.accuracy:.1%}", f"{100 * low:.1f} to {100 * high:.1f}", gain, cost, style=style)
+    how = f"{encoding:.1f} ms" if encoding > 1 else "done before, read from the cache"
+    table.caption = f"adapting is per image; encoding an image: {how}"
+    return table
+
+
+def _weights(finish: "Finish", store: "FeatureStore") -> Table:
+    from trimtab.demo.race import weigh
+
+    table = Table(title="MCP's three parts, weighed in three ways")
+    for column in ("weights", "of text, prototype, retrieval", "needs labels", "top-1"):
+        table.add_column(column, justify="right" if column == "top-1" else "left")
+    for way in weigh(finish, store.labels):
+        table.add_row(way.name, way.weights, "YES: an oracle" if way.needs_labels else "no", f"{way.accuracy:.1%}")
+    return table

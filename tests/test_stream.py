@@ -1,0 +1,101 @@
+"""Streams as users hold them."""
+
+import numpy as np
+import pytest
+
+from trimtab import MCP, TrimtabError, ZeroShot
+from trimtab.checks import random_stream
+
+
+@pytest.fixture
+def setting():
+    return random_stream(classes=6, dim=10, views=3, images=90, seed=4)
+
+
+def test_zero_shot_is_the_softmax_of_the_plain_view(setting):
+    task, features = setting
+    logits = task.logit_scale * features[:, 0] @ task.text_prototypes.T
+    expected = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(ZeroShot().start(task).run(features).probabilities, expected, atol=1e-5)
+
+
+def test_progress_counts_every_image(setting):
+    task, features = setting
+    calls: list[int] = []
+    MCP().start(task).run(features, block=40, progress=calls.append)
+    assert calls == [40, 80, 90]
+
+
+def test_parts_can_be_left_out(setting):
+    task, features = setting
+    slim, full = MCP().start(task).run(features, keep_parts=False), MCP().start(task).run(features)
+    assert slim.parts == {}
+    np.testing.assert_array_equal(slim.probabilities, full.probabilities)
+
+
+def test_a_memory_map_is_streamed(setting, tmp_path):
+    task, features = setting
+    np.save(tmp_path / "features.npy", features)
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    expected = MCP().start(task).run(features).probabilities
+    np.testing.assert_array_equal(MCP().start(task).run(mapped).probabilities, expected)
+
+
+def test_one_view_may_be_given_without_its_axis(setting):
+    task, features = setting
+    plain = features[:, 0]
+    with_axis = MCP().start(task).run(plain[:, None]).probabilities
+    np.testing.assert_array_equal(MCP().start(task).run(plain).probabilities, with_axis)
+    assert MCP().start(task).step(plain[0]).label == with_axis[0].argmax()
+
+
+def test_lists_are_taken(setting):
+    task, features = setting
+    expected = MCP().start(task).run(features).labels
+    np.testing.assert_array_equal(MCP().start(task).run(features.tolist()).labels, expected)
+
+
+def test_an_empty_stream_is_no_error(setting):
+    task, features = setting
+    assert len(MCP().start(task).run(features[:0])) == 0
+
+
+def test_lengths_of_features_do_not_matter(setting):
+    task, features = setting
+    expected = MCP().start(task).run(features).probabilities
+    np.testing.assert_allclose(MCP().start(task).run(7.5 * features).probabilities, expected, atol=1e-5)
+
+
+def test_the_bad_image_is_named(setting):
+    task, features = setting
+    features[70, 2, 3] = np.nan
+    with pytest.raises(TrimtabError, match="View 2 of image 70 holds NaN or infinity"):
+        MCP().start(task).run(features)
+
+
+def test_a_stream_counts_what_it_has_seen_and_says_where_its_items_came_from(setting):
+    task, features = setting
+    stream = MCP().start(task)
+    stream.run(features[:50])
+    stream.step(features[50])
+    stream.predict(features[51])
+    assert stream.seen == 51
+    bank = stream.state.bank
+    for label, slot in np.argwhere(bank.sources >= 0):
+        source = bank.sources[label, slot]
+        np.testing.assert_allclose(bank.features[label, slot], features[source, 0], atol=1e-6)
+
+
+def test_an_interrupted_run_leaves_a_stream_that_can_go_on(setting):
+    task, features = setting
+    stream = MCP().start(task)
+
+    def interrupt(done: int) -> None:
+        if done >= 40:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stream.run(features, block=20, progress=interrupt)
+    assert stream.seen == 40
+    rest = stream.run(features[40:]).probabilities
+    np.testing.assert_allclose(rest, MCP().start(task).run(features).probabilities[40:], atol=1e-5)
