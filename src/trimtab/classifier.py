@@ -1,0 +1,107 @@
+"""Classifier: images in, labels out, better as it goes."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from trimtab.encoders.base import Encoder
+from trimtab.errors import TrimtabError
+from trimtab.images import check_image, decode, rgb_bytes
+from trimtab.methods import make_method
+from trimtab.methods.base import Method
+from trimtab.prompts import text_prototypes
+from trimtab.stream import Stream
+from trimtab.task import Task
+from trimtab.views import check_view_options, make_views
+
+Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
+
+
+class Guess(TypedDict):
+    """One label and its probability, in the shape of Hugging Face's pipelines."""
+
+    label: str
+    score: float
+
+
+class Classifier:
+    """A zero-shot classifier that adapts to the images it is shown; nobody labels anything.
+
+    `labels` are what images may show, in words. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name
+    or a method with parameters of your own ("zero_shot" does not adapt). With more `views`, random crops of each image
+    are looked at as well; they depend on the image and the seed alone.
+    """
+
+    def __init__(
+        self,
+        encoder: str | Encoder,
+        labels: Sequence[str],
+        *,
+        method: str | Method = "mcp",
+        templates: str | Sequence[str] = "photo",
+        cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
+        views: int = 1,
+        seed: int = 0,
+    ) -> None:
+        check_view_options(views, seed)
+        if isinstance(labels, str):
+            raise TrimtabError(f"labels must be a list of names; give {labels.split(',')} instead of {labels!r}.")
+        if isinstance(encoder, str):
+            from trimtab.encoders import load_encoder
+
+            encoder = load_encoder(encoder)
+        if len(labels) < 2:
+            raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
+        self.encoder = encoder
+        self.views, self.seed = views, seed
+        text = text_prototypes(encoder, labels, templates, cupl)
+        self.task = Task(labels, text, encoder.logit_scale)
+        self.stream: Stream = (make_method(method) if isinstance(method, str) else method).start(self.task)
+
+    @property
+    def seen(self) -> int:
+        """How many images it has adapted to."""
+        return self.stream.seen
+
+    def classify(self, image: Picture, *, top: int | None = None) -> list[Guess]:
+        """Adapt to the image and say what it shows: every label with its probability (or the `top` ones), best first.
+
+        `image` is a path, a file's bytes, a Pillow image, or an array of RGB bytes of shape (height, width, 3). One
+        that cannot be read is refused before anything is learned from it.
+        """
+        probabilities = self.stream.step(self.features(image)).probabilities
+        best_first = np.argsort(-probabilities, kind="stable")[:top]
+        return [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
+
+    def features(self, image: Picture) -> NDArray[np.float32]:
+        """(V, d): the features of the image's views; nothing is learned."""
+        pixels = _pixels(image)
+        # The image's own content stands for its number, so that equal images get equal crops in any order.
+        number = zlib.crc32(pixels.tobytes())
+        return self.encoder.encode_images(make_views(pixels, self.encoder.input_size, self.views, self.seed, number))
+
+    def save(self, path: str | Path) -> None:
+        """Write what it has learned to a file; an older file stays whole if anything goes wrong."""
+        self.stream.save(path)
+
+    def load(self, path: str | Path) -> "Classifier":
+        """Go on from what was saved by a classifier with the same encoder, labels, templates and method."""
+        self.stream = Stream.load(path, self.task, self.stream.method)
+        return self
+
+    def reset(self) -> None:
+        """Forget everything learned."""
+        self.stream.reset()
+
+
+def _pixels(image: Any) -> NDArray[np.uint8]:
+    if isinstance(image, (str, Path, bytes)):
+        return decode(image)
+    if isinstance(image, Image.Image):
+        return rgb_bytes(image)
+    return check_image(image)

@@ -1,0 +1,135 @@
+"""Classifier: any kind of image in, labels and scores out, adapting, saved and continued."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tiny_encoder import COLOURS, ColourEncoder, coloured
+from trimtab.classifier import Classifier
+from trimtab.errors import TrimtabError
+from trimtab.methods import make_method
+
+NAMES = tuple(COLOURS)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+
+
+def pictures(count=40):
+    return [coloured(NAMES[i % 4], seed=i, noise=120) for i in range(count)]
+
+
+def test_output_has_the_shape_of_hugging_faces_pipelines():
+    guesses = Classifier(ColourEncoder(), NAMES).classify(coloured("blue", 1))
+    assert [set(guess) for guess in guesses] == [{"label", "score"}] * 4
+    assert guesses[0]["label"] == "blue"
+    assert [guess["score"] for guess in guesses] == sorted((guess["score"] for guess in guesses), reverse=True)
+    assert sum(guess["score"] for guess in guesses) == pytest.approx(1, abs=1e-5)
+    assert isinstance(guesses[0]["score"], float)
+    assert len(Classifier(ColourEncoder(), NAMES).classify(coloured("blue", 1), top=2)) == 2
+
+
+def test_every_kind_of_image_is_the_same_image(tmp_path):
+    pixels = coloured("green", 3)
+    file = tmp_path / "green.png"
+    Image.fromarray(pixels).save(file)
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).convert("RGBA").save(buffer, "PNG")
+    kinds = [pixels, file, str(file), file.read_bytes(), buffer.getvalue(), Image.open(file), pixels[::1, ::1]]
+    found = [Classifier(ColourEncoder(), NAMES, views=3).classify(kind) for kind in kinds]
+    assert all(guesses == found[0] for guesses in found)
+
+
+def test_it_adapts_as_the_method_does():
+    encoder, classifier = ColourEncoder(), Classifier(ColourEncoder(), NAMES, views=2)
+    stream = make_method("mcp").start(classifier.task)
+    plain = Classifier(encoder, NAMES, method="zero_shot", views=2)
+    differences = 0
+    for number, picture in enumerate(pictures()):
+        features = plain.features(picture)
+        scores = {guess["label"]: guess["score"] for guess in classifier.classify(picture)}
+        expected = stream.step(features).probabilities
+        assert [scores[name] for name in NAMES] == pytest.approx(expected.tolist())
+        differences += plain.classify(picture)[0]["score"] != classifier.classify(picture)[0]["score"]
+        stream.step(features)
+        assert classifier.seen == 2 * number + 2
+    assert differences > 0
+
+
+def test_crops_depend_on_the_image_and_the_seed_alone():
+    classifier = Classifier(ColourEncoder(), NAMES, views=4)
+    first = classifier.features(coloured("red", 1))
+    classifier.classify(coloured("blue", 2))
+    assert np.array_equal(classifier.features(coloured("red", 1)), first)
+    assert not np.array_equal(Classifier(ColourEncoder(), NAMES, views=4, seed=1).features(coloured("red", 1)), first)
+
+
+def test_what_cannot_be_read_teaches_nothing(tmp_path):
+    classifier = Classifier(ColourEncoder(), NAMES)
+    (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 nothing")
+    before = classifier.stream.copy().arrays()
+    for wrong in (tmp_path / "broken.jpg", tmp_path / "missing.png", np.zeros((4, 4)), 17, None):
+        with pytest.raises(TrimtabError):
+            classifier.classify(wrong)
+    assert classifier.seen == 0
+    assert all(np.array_equal(array, before[name]) for name, array in classifier.stream.arrays().items())
+
+
+def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path):
+    whole = Classifier(ColourEncoder(), NAMES)
+    expected = [whole.classify(picture) for picture in pictures()]
+    first = Classifier(ColourEncoder(), NAMES)
+    found = [first.classify(picture) for picture in pictures()[:25]]
+    first.save(tmp_path / "state")
+    second = Classifier(ColourEncoder(), NAMES).load(tmp_path / "state")
+    assert second.seen == 25
+    found += [second.classify(picture) for picture in pictures()[25:]]
+    assert found == expected
+    second.reset()
+    assert second.seen == 0
+    assert second.classify(pictures()[0]) == expected[0]
+
+
+class WarmerEncoder(ColourEncoder):
+    logit_scale = 5.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"labels": NAMES[::-1]}, "other classes"),
+        ({"encoder": WarmerEncoder()}, "other text prototypes"),
+        ({"method": "zero_shot"}, "was saved by mcp"),
+        ({"labels": [*NAMES, "purple"]}, "other classes"),
+    ],
+)
+def test_a_state_of_something_else_is_refused(tmp_path, options, words):
+    Classifier(ColourEncoder(), NAMES).save(tmp_path / "state")
+    other = Classifier(**{"encoder": ColourEncoder(), "labels": NAMES, **options})
+    with pytest.raises(TrimtabError, match=words):
+        other.load(tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"labels": "red,green"}, r"must be a list of names; give \['red', 'green'\]"),
+        ({"labels": ["red"]}, "at least two labels"),
+        ({"labels": ["red", "red"]}, "more than once"),
+        ({"encoder": "nonsense"}, "no encoder 'nonsense'"),
+        ({"method": "nonsense"}, "no method 'nonsense'"),
+        ({"views": 0}, "views must be 1"),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(options, words):
+    with pytest.raises(TrimtabError, match=words):
+        Classifier(**{"encoder": ColourEncoder(), "labels": NAMES, **options})
+
+
+def test_a_method_with_parameters_of_ones_own():
+    classifier = Classifier(ColourEncoder(), NAMES, method=make_method("mcp", entropy_slots=2))
+    assert classifier.stream.method.parameters()["entropy_slots"] == 2
