@@ -5,12 +5,13 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from trimtab.errors import TrimtabError
 
 # Each verb lives in a module of this name below trimtab.cli, as a function of the same name.
 # A verb imports what is heavy inside its function, so that `trimtab --help` is quick.
-VERBS: tuple[str, ...] = ()
+VERBS: tuple[str, ...] = ("demo", "encode", "classify", "bench", "data", "prompts")
 
 app = typer.Typer(
     name="trimtab",
@@ -36,7 +37,7 @@ def run() -> None:
     try:
         app()
     except TrimtabError as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]trimtab:[/] {error}", soft_wrap=True)
+        Console(stderr=True, highlight=False).print(f"[bold red]trimtab:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         Console(stderr=True).print("Interrupted; finished work is kept, run the same command again to go on.")

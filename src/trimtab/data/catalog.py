@@ -25,6 +25,7 @@ class FreeSet(NamedTuple):
     classes: int
     size: int
     templates: str
+    where: str
     load: Callable[[Path | None], ImageSet]
 
 
@@ -33,7 +34,7 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
 
     One of the paper's 15 below `root` ("caltech101"), or one that is fetched ("cifar10", "groceries", "emoji", ...),
     either of them corrupted if wanted ("cifar10+noise:3"); or the user's own ("folder:PATH", "unlabeled:PATH",
-    "hf:ID_OR_FOLDER@SPLIT", "webdataset:PATH").
+    "hf:ID_OR_FOLDER@SPLIT", "webdataset:PATH"), where "folder:" may be left out.
     """
     base, plus, corruption = name.partition("+") if not _is_own(name) else (name, "", "")
     if plus:
@@ -46,6 +47,8 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
     if (free := FREE_SETS.get(name.lower())) is not None:
         return free.load(place_below)
     entry = find_entry(name)
+    if entry is None and Path(name).expanduser().exists():
+        return image_folder(name)
     if entry is None:
         known = ", ".join([*(e.name for e in CATALOG), *FREE_SETS, *(f"{kind}:..." for kind in OWN)])
         raise TrimtabError(f"There is no data set {name!r}; choose one of {known}.")
@@ -69,14 +72,15 @@ def _is_own(name: str) -> bool:
     return name.partition(":")[0] in OWN
 
 
+FETCHED: Final = "fetched when first used"
 FREE_SETS: Final[dict[str, FreeSet]] = {
-    "cifar10": FreeSet("CIFAR-10", 10, 10_000, "photo", _cifar10),
-    "cifar100": FreeSet("CIFAR-100", 100, 10_000, "photo", _cifar100),
-    "fashion-mnist": FreeSet("Fashion-MNIST", 10, 10_000, "photo", lambda root: fashion_mnist(root=root)),
-    "groceries": FreeSet("Grocery photos", 14, 1_393, "photo", lambda _: groceries("fine")),
-    "groceries-coarse": FreeSet("Grocery photos", 5, 1_393, "photo", lambda _: groceries("coarse")),
-    "emoji": FreeSet("Emoji of 7 vendors", 360, 2_520, "emoji", lambda _: emoji("fine")),
-    "emoji-coarse": FreeSet("Emoji of 7 vendors", 11, 2_520, "emoji", lambda _: emoji("coarse")),
+    "cifar10": FreeSet("CIFAR-10", 10, 10_000, "photo", FETCHED, _cifar10),
+    "cifar100": FreeSet("CIFAR-100", 100, 10_000, "photo", "cifar-100-binary/", _cifar100),
+    "fashion-mnist": FreeSet("Fashion-MNIST", 10, 10_000, "photo", FETCHED, lambda root: fashion_mnist(root=root)),
+    "groceries": FreeSet("Grocery photos", 14, 1_393, "photo", FETCHED, lambda _: groceries("fine")),
+    "groceries-coarse": FreeSet("Grocery photos", 5, 1_393, "photo", FETCHED, lambda _: groceries("coarse")),
+    "emoji": FreeSet("Emoji of 7 vendors", 360, 2_520, "emoji", FETCHED, lambda _: emoji("fine")),
+    "emoji-coarse": FreeSet("Emoji of 7 vendors", 11, 2_520, "emoji", FETCHED, lambda _: emoji("coarse")),
 }
 OWN: Final[dict[str, Callable[[str], ImageSet]]] = {
     "folder": image_folder,

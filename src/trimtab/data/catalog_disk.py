@@ -76,8 +76,8 @@ def how_to_lay_out(entry: CatalogEntry) -> str:
         case "aircraft":
             rows = [inside, VARIANTS, entry.split_file]
         case "imagenet":
-            classes = "0/ ... 999/" if entry.name == "imagenet-v2" else f"n01440764/ ... ({entry.classes:,} folders)"
-            rows = [f"{inside}{classes}", "classnames.txt (optional: CoOp's class names; CLIP's are built in)"]
+            classes = "0/ ... 999/" if entry.name == "imagenet-v2" else f"n*/ ({entry.classes:,} class folders)"
+            rows = [f"{inside}{classes}", "classnames.txt (optional, CoOp's; CLIP's class names are built in)"]
     return "\n".join([f"{folder}/", *(f"    {row}" for row in rows)])
 
 

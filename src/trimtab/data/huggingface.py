@@ -71,7 +71,7 @@ def _opened(source: str) -> "Dataset":
         else:
             found = datasets.load_dataset(place)
     except Exception as error:  # the library raises what its many back ends raise
-        first_line = str(error).strip().partition("\n")[0]
+        first_line = str(error).strip().partition("\n")[0].rstrip(".")
         raise TrimtabError(f"The data set {place} cannot be opened by the datasets library: {first_line}.") from None
     if not isinstance(found, dict):
         return found

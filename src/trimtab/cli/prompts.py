@@ -1,0 +1,63 @@
+"""`trimtab prompts`: the sentences that a class really gets."""
+
+import difflib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SHOWN = 3
+
+
+def prompts(
+    data: Annotated[str, typer.Argument(help="A data set's name, or a folder of images.")],
+    class_name: Annotated[list[str] | None, typer.Option("--class", help="Only this class; may be repeated.")] = None,
+    templates: Annotated[
+        str | None, typer.Option(help="Template set, method (tda, ...), template or file; the set's own if left out.")
+    ] = None,
+    cupl: Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")] = None,
+    root: Annotated[
+        Path | None, typer.Option(envvar="TRIMTAB_DATA", help="Folder that holds your data sets (or $TRIMTAB_DATA).")
+    ] = None,
+) -> None:
+    """Show what each class of DATA is called and described as, sentence by sentence.
+
+    With --class, a set of the paper need not be on disk: its templates are known by its name.
+    """
+    from trimtab.data.catalog import load_dataset
+    from trimtab.data.catalog_disk import find_entry
+    from trimtab.errors import TrimtabError
+    from trimtab.prompts import prompts_for, templates_for
+
+    entry = find_entry(data)
+    if entry is not None and root is None and class_name:
+        name, own, known = entry.name, entry.templates, class_name
+    else:
+        images = load_dataset(data, root)
+        name, own, known = images.name, images.templates, list(images.class_names)
+    if not known:
+        raise TrimtabError(f"The images of {data} have no classes, so there is nothing to say about them.")
+    wanted = _known_as(class_name or known[:SHOWN], known, data)
+    patterns = templates_for(templates or own, name)
+    for shown, sentences in prompts_for(wanted, patterns, cupl).items():
+        described = f" and {len(sentences) - len(patterns)} from CuPL" if cupl is not None else ""
+        typer.echo(f"{shown}: {len(patterns)} from templates{described}")
+        for sentence in sentences:
+            typer.echo(f"    {sentence}")
+    if len(wanted) < len(known) and not class_name:
+        typer.echo(f"... and {len(known) - len(wanted):,} more classes; --class NAME shows one.")
+
+
+def _known_as(wanted: list[str], known: list[str], data: str) -> list[str]:
+    """The wanted classes as the set spells them; case and underscores do not matter."""
+    from trimtab.errors import TrimtabError
+    from trimtab.prompts import words_of
+
+    spelled = {words_of(name).casefold(): name for name in reversed(known)}
+    for name in wanted:
+        plain = words_of(name).casefold()
+        if name not in known and plain not in spelled:
+            near = difflib.get_close_matches(plain, spelled, n=1, cutoff=0.4)
+            hint = f"; did you mean {spelled[near[0]]!r}?" if near else "."
+            raise TrimtabError(f"{data} has no class {name!r}{hint}")
+    return [name if name in known else spelled[words_of(name).casefold()] for name in wanted]
