@@ -8,6 +8,8 @@ import pytest
 from trimtab.data.base import ImageSet
 from trimtab.data.catalog import load_dataset
 from trimtab.data.corruptions import STRENGTHS, corrupted
+from trimtab.data.joined import joined
+from trimtab.data.order_names import order_by_name
 from trimtab.data.sources import GreyImages
 from trimtab.errors import TrimtabError
 
@@ -75,3 +77,25 @@ def test_corruptions_by_name():
             load_dataset(wrong)
     with pytest.raises(TrimtabError, match="must be 1, 2, 3, 4 or 5"):
         corrupted(images_of(32), "jpeg", 6)
+
+
+def test_corruptions_joined_into_one_stream_of_domains():
+    clean = images_of(32)
+    parts = [clean, corrupted(clean, "blur", 5), corrupted(clean, "noise", 1)]
+    stream = joined(parts)
+    assert len(stream) == 9
+    assert stream.labels.tolist() == [0, 1, 0] * 3
+    assert stream.domains[3:7] == ["clouds+blur:5"] * 3 + ["clouds+noise:1"]
+    assert stream.ids[3] == "clouds+blur:5/x"
+    for index in range(9):
+        np.testing.assert_array_equal(stream.load(index), parts[index // 3].load(index % 3))
+    order = order_by_name("domain-sequence:clouds+noise:1,clouds", labels=stream.labels, domains=stream.domains)
+    assert sorted(order[:3]) == [6, 7, 8]
+    assert sorted(order[3:]) == [0, 1, 2]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(stream.load))(8), stream.load(8))
+    with pytest.raises(TrimtabError, match="called the same"):
+        joined([clean, clean])
+    with pytest.raises(TrimtabError, match="different classes"):
+        joined([clean, ImageSet("other", ("x",), np.array([0]), ["i"], clean.load)])
+    with pytest.raises(TrimtabError, match="no sets"):
+        joined([])

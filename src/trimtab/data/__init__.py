@@ -5,6 +5,7 @@ from trimtab.data.catalog import load_dataset
 from trimtab.data.class_order import check_class_order
 from trimtab.data.corruptions import corrupted
 from trimtab.data.folder import image_folder, unlabeled_images
+from trimtab.data.joined import joined
 from trimtab.data.order_names import order_by_name
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "check_class_order",
     "corrupted",
     "image_folder",
+    "joined",
     "load_dataset",
     "order_by_name",
     "unlabeled_images",
