@@ -7,6 +7,10 @@ from trimtab.methods import list_methods, make_method
 from trimtab.methods.base import CacheMethod
 
 VARIANTS = {
+    "tda": [{"order": "predict_first"}, {"query": "plain"}, {"positive_slots": 0, "negative_slots": 0}],
+    "dmn": [{"order": "predict_first"}, {"memory_slots": 0}, {"memory_slots": 2}],
+    "boostadapter": [{"order": "predict_first"}, {"query": "confident_mean"}, {"boost_slots": 0, "negative_slots": 0}],
+    "zero_vote": [{"view_fraction": 0.3}],
     "mcp": [
         {"order": "predict_first"},
         {"promotion": False},

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from benchmarks.field_style import boostadapter, dmn, dpe, mcp, mcp_plus, tda
 from benchmarks.synthetic import MEASURED_ON_CLIP, describe, make_features
-
 from oracle.boostadapter import run_boostadapter
 from oracle.dmn import run_dmn
 from oracle.dpe import run_dpe

@@ -5,33 +5,14 @@ point in the group "trimtab.methods" whose value is the method's class.
 """
 
 import importlib
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import Method
+from trimtab.methods.table import METHODS, TRAITS, MethodInfo
 
-
-@dataclass(frozen=True)
-class MethodInfo:
-    """What is known of a method without importing it."""
-
-    name: str
-    where: str  # module:class
-    title: str
-    paper: str
-    year: int
-    venue: str
-    keeps: str
-
-
-METHODS = (
-    MethodInfo("zero_shot", "trimtab.methods.zero_shot:ZeroShot", "Zero-shot", "CLIP", 2021, "ICML", "nothing"),
-    MethodInfo(
-        "mcp", "trimtab.methods.mcp:MCP", "MCP", "Multi-Cache Enhanced Prototype Learning", 2025, "ICCV", "three caches"
-    ),
-)
+__all__ = ["METHODS", "TRAITS", "Method", "MethodInfo", "list_methods", "make_method", "method_class"]
 
 
 def list_methods() -> list[str]:
