@@ -7,7 +7,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trimtab.classifier import Classifier
     from trimtab.errors import TrimtabError
+    from trimtab.features import FeatureStore
     from trimtab.fusion import oracle_weights
     from trimtab.methods import list_methods, make_method
     from trimtab.methods.mcp import MCP
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Classifier": "trimtab.classifier",
+    "FeatureStore": "trimtab.features",
     "MCP": "trimtab.methods.mcp",
     "Prediction": "trimtab.stream",
     "Predictions": "trimtab.stream",
@@ -32,6 +36,8 @@ _HOMES = {
 
 __all__ = [
     "MCP",
+    "Classifier",
+    "FeatureStore",
     "Prediction",
     "Predictions",
     "Stream",

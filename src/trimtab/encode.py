@@ -42,7 +42,7 @@ def encode_images(
     Started again on the same folder it goes on where it was stopped, however it was stopped; on a finished store it
     only opens it. Images that cannot be read get no row; the store's `skipped` names them with the reason.
     `templates` are the data set's own unless given; `limit` takes that many images, drawn by the seed, in their
-    order; `batch` is in views. Neither `batch` nor `workers` changes a feature.
+    order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
     """
     check_view_options(views, seed)
     chosen = _chosen(image_set, limit, seed)

@@ -29,7 +29,7 @@ def encode(
     augmix: Annotated[bool, typer.Option("--augmix", help="Apply AugMix to the random crops.")] = False,
     seed: Annotated[int, typer.Option(help="Decides the random crops and what --limit takes.")] = 0,
     dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
-    batch: Annotated[int, typer.Option(min=1, help="Views per call of the encoder; changes no feature.")] = 64,
+    batch: Annotated[int, typer.Option(min=1, help="Views per call of the encoder.")] = 64,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:<n> or mps.")] = "cpu",
     precision: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
     verify: Annotated[
