@@ -1,0 +1,43 @@
+"""`trimtab plot`: one figure of a benchmark, as a file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Name = Annotated[str, typer.Argument(help="cost, compactness, along, reliability, per-class or features.")]
+Folder = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `trimtab bench` has written.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="File: .png, .pdf or .svg; NAME.png if not given.")]
+Dataset = Annotated[str | None, typer.Option(help="The data set, where there are several.")]
+Weights = Annotated[str, typer.Option(help="fixed, auto or oracle (uses labels).")]
+MethodName = Annotated[str | None, typer.Option("--method", help="For per-class and features.")]
+Projection = Annotated[str | None, typer.Option(help="For features: pca or tsne.")]
+
+
+def plot(
+    name: Name,
+    results: Folder,
+    out: Out = None,
+    dataset: Dataset = None,
+    weights: Weights = "fixed",
+    method: MethodName = None,
+    projection: Projection = None,
+) -> None:
+    """Draw one figure from the records of a benchmark."""
+    from trimtab.bench import read_results
+    from trimtab.bench.plan import WEIGHTS
+    from trimtab.errors import TrimtabError
+    from trimtab.plots.catalog import as_bytes, draw
+    from trimtab.whole_files import write_whole
+
+    target = out or Path(f"{name}.png")
+    if weights not in WEIGHTS:
+        raise TrimtabError(f"There are no weights called {weights!r}; choose from {', '.join(WEIGHTS)}.")
+    if target.suffix not in (".png", ".pdf", ".svg"):
+        raise TrimtabError(f"A figure is written as .png, .pdf or .svg, not as {target.name!r}.")
+    wanted = {"per-class": {"method": method}, "features": {"method": method, "projection": projection}}
+    options: dict[str, Any] = {key: value for key, value in wanted.get(name, {}).items() if value is not None}
+    axes = draw(name, read_results(results), dataset=dataset, weights=weights, **options)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, as_bytes(axes, target.suffix[1:]))
+    typer.echo(f"written: {target}")

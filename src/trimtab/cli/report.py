@@ -1,0 +1,30 @@
+"""`trimtab report`: the tables of a benchmark, on the terminal and as files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Folder = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `trimtab bench` has written.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for report.md, .tex and .html; else RESULTS.")]
+Full = Annotated[bool, typer.Option(help="Also show calibration, cost and paired tests of each data set.")]
+
+
+def report(results: Folder, out: Out = None, full: Full = False) -> None:
+    """Show the tables of a benchmark, and write them as Markdown, LaTeX and one HTML page."""
+    from rich.console import Console
+
+    from trimtab.bench import read_results
+    from trimtab.report import accuracy_table, print_tables, report_tables, write_report
+    from trimtab.report.groups import groups_of
+
+    found = read_results(results)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=160)  # a file or a pipe has no width of its own
+    if found.note:
+        console.print(found.note, style="bold yellow", soft_wrap=True)
+    tables = report_tables(found) if full else [accuracy_table(group) for group in groups_of(found.records)]
+    print_tables(tables, console)
+    for path in write_report(found, out):
+        console.print(f"written: {path}", soft_wrap=True)

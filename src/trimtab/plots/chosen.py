@@ -1,0 +1,72 @@
+"""Which records a figure is about."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from trimtab.bench.record import Record
+from trimtab.bench.results import Results
+from trimtab.errors import TrimtabError
+
+RowKey = tuple[str, str]  # method, variant
+
+
+def records_for(
+    results: Results, *, weights: str, dataset: str | None = None, order: str | None = None
+) -> list[Record]:
+    """The good records under one way of weighing, on one kind of order; methods of one part have only one way."""
+    good = [record for record in results.records if record.ok]
+    weighed = {key_of(record) for record in good if record.about.weights != "fixed"}
+    found = [r for r in good if r.about.weights == (weights if key_of(r) in weighed else "fixed")]
+    wanted = order or most_usual([record.about.order for record in found])
+    found = [record for record in found if record.about.order == wanted]
+    if dataset is not None:
+        found = [record for record in found if record.about.dataset == dataset]
+    if not found:
+        datasets = ", ".join(sorted({record.about.dataset for record in good}))
+        raise TrimtabError(
+            f"{results.folder} has no finished runs for that figure (weights {weights}, order {wanted}); "
+            f"its data sets are {datasets}."
+        )
+    return found
+
+
+def only_dataset(results: Results, dataset: str | None) -> str:
+    """The data set asked for, or the only one there is."""
+    names = sorted({record.about.dataset for record in results.records})
+    if dataset is None and len(names) == 1:
+        return names[0]
+    if dataset not in names:
+        raise TrimtabError(f"Choose a data set with --dataset: {', '.join(names)}.")
+    return dataset
+
+
+def key_of(record: Record) -> RowKey:
+    """What stands in one row of a table, or is one line in a figure."""
+    return record.about.method, record.about.variant
+
+
+def by_method(records: Sequence[Record]) -> dict[RowKey, list[Record]]:
+    """Each method's records, in the order of their seeds."""
+    found: dict[RowKey, list[Record]] = {}
+    for record in sorted(records, key=lambda record: record.about.seed):
+        found.setdefault(key_of(record), []).append(record)
+    return found
+
+
+def mean_accuracy(records: Sequence[Record]) -> float:
+    """Percent: first over the orders of each data set, then over data sets."""
+    datasets: dict[str, list[float]] = {}
+    for record in records:
+        datasets.setdefault(record.about.dataset, []).append(record.accuracy)
+    return 100 * float(np.mean([np.mean(accuracies) for accuracies in datasets.values()]))
+
+
+def most_usual(names: Sequence[str]) -> str:
+    """The commonest; "shuffled" if there is nothing to choose from."""
+    return max(sorted(set(names)), key=names.count) if names else "shuffled"
+
+
+def weights_note(weights: str) -> str:
+    """How a figure names its weights; an oracle is called one."""
+    return "ORACLE weights: searched on the test labels" if weights == "oracle" else f"weights {weights}"

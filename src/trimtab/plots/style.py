@@ -1,0 +1,60 @@
+"""One look for all figures: colours that colour-blind readers can tell apart, shapes for those who print in grey."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from trimtab.methods import METHODS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette. Yellow is left out: it cannot be read on white paper.
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GREY = (
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+    "#8C8C8C",
+)
+_OF_METHOD: Final = {
+    "zero_shot": (BLACK, "s", "--"),
+    "tda": (BLUE, "o", "-"),
+    "dmn": (ORANGE, "^", "-"),
+    "boostadapter": (SKY, "v", "-"),
+    "dpe": (GREEN, "D", "-"),
+    "mcp": (VERMILLION, "P", "-"),
+    "mcp_plus": (PURPLE, "X", "-"),
+    "tps": (GREY, "<", ":"),
+    "zero_vote": (BLACK, ">", ":"),
+}
+_OTHERS: Final = ((GREY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
+_TITLES = {info.name: info.title for info in METHODS}
+
+
+def look_of(method: str) -> tuple[str, str, str]:
+    """(colour, marker, line style): always the same for a method, whatever else is in the figure."""
+    return _OF_METHOD.get(method) or _OTHERS[sum(map(ord, method)) % len(_OTHERS)]
+
+
+def title_of(method: str, variant: str = "") -> str:
+    """A method's name for people."""
+    return _TITLES.get(method, method) + (f" [{variant}]" if variant else "")
+
+
+def axes_for(ax: "Axes | None", width: float = 5.2, height: float = 3.6) -> "Axes":
+    """The axes given, or new ones in a figure of their own; made quiet either way."""
+    if ax is None:
+        from matplotlib.figure import Figure
+
+        ax = Figure(figsize=(width, height), dpi=150, layout="constrained").subplots()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(color="#DDDDDD", linewidth=0.6)
+    ax.set_axisbelow(True)
+    return ax
+
+
+def small_legend(ax: "Axes", **options: Any) -> None:
+    """A legend that does not shout."""
+    ax.legend(fontsize="small", frameon=False, **options)
