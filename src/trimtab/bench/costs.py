@@ -61,7 +61,33 @@ def _mcp(size: Size, parameters: dict[str, Any]) -> float:
     )
 
 
+def _tda(size: Size, parameters: dict[str, Any]) -> float:
+    positives, negatives = parameters["positive_slots"], parameters["negative_slots"]
+    return (
+        size.products(size.views, size.classes)
+        + size.products(1, size.classes * (positives + negatives))
+        + size.masks(negatives)
+    )
+
+
+def _boostadapter(size: Size, parameters: dict[str, Any]) -> float:
+    return _tda(size, parameters) + (size.products(1, size.kept) if size.views > 1 else 0)
+
+
+def _dmn(size: Size, parameters: dict[str, Any]) -> float:
+    items = parameters["memory_slots"]
+    return size.products(size.views, size.classes) + size.products(1, size.classes * items) + size.norms(items + 1)
+
+
+def _zero_vote(size: Size, parameters: dict[str, Any]) -> float:  # noqa: ARG001
+    return size.products(size.views, size.classes)
+
+
 COUNTS: dict[str, Callable[[Size, dict[str, Any]], float]] = {
     "zero_shot": _zero_shot,
+    "zero_vote": _zero_vote,
+    "tda": _tda,
+    "boostadapter": _boostadapter,
+    "dmn": _dmn,
     "mcp": _mcp,
 }

@@ -137,14 +137,18 @@ def method_names(methods: Iterable[str]) -> tuple[str, ...]:
 
 
 def possible_weights(method: Method, wanted: Sequence[str]) -> tuple[str, ...]:
-    """The ways of weighing that make a difference: a prediction of one part has nothing to weigh."""
+    """The ways of weighing that make a difference.
+
+    A prediction of one part has nothing to weigh, and neither has one whose own weights leave a part out: its parts are
+    alternatives, of which it has chosen.
+    """
     for name in wanted:
         if name not in WEIGHTS:
             raise TrimtabError(f"There are no weights called {name!r}; choose from {', '.join(WEIGHTS)}.")
-    if len(method.parts) == 1:
+    fusion = method.parameters().get("fusion")
+    if len(method.parts) == 1 or (isinstance(fusion, tuple) and 0 in fusion):
         return ("fixed",)
-    can_be_auto = "fusion" in method.parameters()
-    return tuple(dict.fromkeys(name for name in wanted if name != "auto" or can_be_auto))
+    return tuple(dict.fromkeys(name for name in wanted if name != "auto" or fusion is not None))
 
 
 def labelled_store(path: str | Path) -> FeatureStore:

@@ -116,10 +116,10 @@ def _weighed(
 
 
 def _method_of(run: Run) -> Method:
-    """The method with its parts weighed alike, whatever its default, unless the run says otherwise."""
+    """The method under its own fixed weights; parts are weighed alike where it would choose weights as it goes."""
     method = make_method(run.method, **run.parameters)
-    if "fusion" in method.parameters() and "fusion" not in run.parameters:
-        return make_method(run.method, **run.parameters, fusion=(1.0,) * len(method.parts))
+    if method.parameters().get("fusion") == "auto":
+        return make_method(run.method, **{**run.parameters, "fusion": (1.0,) * len(method.parts)})
     return method
 
 
