@@ -116,6 +116,7 @@ def test_a_csv_manifest_with_domains_and_an_unlabeled_row(tmp_path):
         assert images.ids == ["x/2.jpg", "3.png", "x/1.jpg"]
         assert images.labels.tolist() == [1, -1, 0]
         assert images.domains == ["photo", "sketch", "photo"]
+        assert images.name == tmp_path.name
         assert images.load(1).shape == (10, 12, 3)
 
 
@@ -133,6 +134,8 @@ def test_a_jsonl_manifest_with_numbers_and_a_class_list(tmp_path):
     images = image_folder(folder)
     assert images.labels.tolist() == [1, 0]
     assert images.ids == ["1.jpg", outside.as_posix()]
+    path = path.rename(folder / "pets.jsonl")
+    assert image_folder(path).name == "pets"
     assert image_folder(path, class_names=["ant", "bee", "cow"]).class_names == ("ant", "bee", "cow")
 
 

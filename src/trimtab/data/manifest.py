@@ -13,6 +13,7 @@ from trimtab.data.sources import FileImages
 from trimtab.errors import TrimtabError
 
 SUFFIXES: Final = (".csv", ".tsv", ".jsonl")
+USUAL_STEMS: Final = ("manifest", "metadata", "labels")  # found without being named, and no name for a set
 # The names that people give to the columns.
 PATH_COLUMNS: Final = ("path", "file", "filename", "file_name", "image", "filepath", "image_path")
 DOMAIN_COLUMNS: Final = ("domain", "style")
@@ -46,7 +47,7 @@ def from_manifest(manifest: Path, class_names: Sequence[str] | None = None) -> I
         [f"Row {row.number}" for row in rows],
     )
     return ImageSet(
-        name=manifest.stem,
+        name=manifest.resolve().parent.name if manifest.stem in USUAL_STEMS else manifest.stem,
         class_names=names,
         labels=labels,
         ids=[_identity(row.path, manifest.parent) for row in rows],
