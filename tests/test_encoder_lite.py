@@ -89,7 +89,7 @@ def test_texts_do_not_depend_on_their_batch(lite):
 
 def test_the_image_tower_equals_torch(lite):
     torch = pytest.importorskip("torch")
-    from trimtab.encoders.lite_build import image_tower
+    from trimtab.encoders.lite_torch import image_tower
 
     pixels = np.random.default_rng(1).integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
     with torch.inference_mode():
@@ -110,6 +110,16 @@ def test_the_text_tower_equals_sentence_embeddings_from_torch(lite):
         with torch.inference_mode():
             mean = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(dim=0).numpy()
         np.testing.assert_allclose(embedding, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_the_torch_version_that_is_exported_is_the_same(lite):
+    pytest.importorskip("torch")
+    exact = lite.in_torch()
+    texts = ["cat", "a photo of a fire engine."]
+    pixels = np.random.default_rng(2).integers(0, 256, (1, 224, 224, 3), dtype=np.uint8)
+    np.testing.assert_allclose(exact.encode_texts(texts), lite.encode_texts(texts), atol=1e-5)
+    np.testing.assert_allclose(exact.encode_images(pixels), lite.encode_images(pixels), atol=1e-5)
+    assert exact.logit_scale == lite.logit_scale
 
 
 def test_names_lie_near_the_classifier_rows_they_name(lite):

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,16 @@ from trimtab.encoders import lite_build
 from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
 from trimtab.encoders.built_once import built_once
 from trimtab.encoders.onnx_session import open_session
+from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 from trimtab.folders import cache_folder
+
+if TYPE_CHECKING:
+    from trimtab.encoders.torch_encoder import TorchEncoder
 
 RECIPE = "lite 1"  # part of the fingerprint: change it when the same weights would give other features
 IMAGES_AT_ONCE = 16  # larger batches leave the processor's cache and were slower
 TEXTS_AT_ONCE = 64
-LONGEST_TEXT = 256  # tokens, as the sentence encoder was trained
 
 Array = NDArray[np.float32]
 
@@ -66,19 +69,20 @@ class LiteEncoder:
         texts = checked_texts(texts)
         return unit_rows(self._embed(texts) @ self._bridge)
 
+    def in_torch(self) -> "TorchEncoder":
+        """The same encoder as torch modules, for export."""
+        from trimtab.encoders.lite_torch import lite_in_torch
+
+        return lite_in_torch(self._bridge, self.logit_scale)
+
     @cached_property
     def _image_session(self) -> Any:
         return open_session(self._part("image", lite_build.export_image_tower) / "image.onnx")
 
     @cached_property
-    def _text_tower(self) -> tuple[Any, Any]:
-        from tokenizers import Tokenizer
-
+    def _text_tower(self) -> tuple[TextTokens, Any]:
         folder = self._part("text", lite_build.export_text_tower)
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        tokenizer.enable_truncation(LONGEST_TEXT)
-        tokenizer.enable_padding()
-        return tokenizer, open_session(folder / "text.onnx")
+        return TextTokens.open(folder / "tokenizer.json"), open_session(folder / "text.onnx")
 
     @cached_property
     def _bridge(self) -> Array:
@@ -90,12 +94,10 @@ class LiteEncoder:
 
     def _embed(self, texts: Sequence[str]) -> Array:
         """The sentence encoder alone: (n, 384), unit."""
-        tokenizer, session = self._text_tower
+        tokenize, session = self._text_tower
         embeddings = np.empty((len(texts), 384), np.float32)
         for part in chunks(len(texts), TEXTS_AT_ONCE):
-            encoded = tokenizer.encode_batch(list(texts[part]))
-            tokens = np.array([text.ids for text in encoded], np.int64)
-            mask = np.array([text.attention_mask for text in encoded], np.int64)
+            tokens, mask = tokenize(texts[part])
             (embeddings[part],) = session.run(None, {"tokens": tokens, "mask": mask})
         return unit_rows(embeddings)
 

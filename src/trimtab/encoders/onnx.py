@@ -1,0 +1,113 @@
+"""`onnx:<folder>`: an encoder that `trimtab export` wrote, run by ONNX Runtime without torch.
+
+The folder holds image.onnx ("pixels": (B, size, size, 3) bytes -> features), text.onnx ("tokens", "mask" -> features),
+tokenizer.json with truncation and padding inside, and encoder.json.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.checksums import sha256_of
+from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
+from trimtab.encoders.onnx_session import open_session
+from trimtab.encoders.tokens import TextTokens
+from trimtab.errors import TrimtabError
+
+SETTINGS = "encoder.json"
+FILES = (SETTINGS, "image.onnx", "text.onnx", "tokenizer.json")
+FORMAT = 1
+IMAGES_AT_ONCE = 16
+TEXTS_AT_ONCE = 64
+
+
+class OnnxEncoder:
+    """Two ONNX files and a tokenizer."""
+
+    def __init__(self, name: str, folder: Path, device: str = "cpu") -> None:
+        missing = [file for file in FILES if not (folder / file).is_file()]
+        if missing:
+            raise TrimtabError(f"{folder} is not an exported encoder: it has no {' and no '.join(missing)}.")
+        settings = _read_settings(folder / SETTINGS)
+        self.name = name
+        self.dim: int = settings["dim"]
+        self.input_size: int = settings["input_size"]
+        self.logit_scale = float(settings["logit_scale"])
+        self.logit_bias = float(settings.get("logit_bias", 0.0))
+        self._folder = folder
+        self._device = device
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of every file in the folder."""
+        files = sorted(path for path in self._folder.iterdir() if path.is_file())
+        return hashlib.sha256("\n".join(f"{path.name} {sha256_of(path)}" for path in files).encode()).hexdigest()
+
+    def encode_images(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(B, input_size, input_size, 3) RGB bytes -> (B, d) unit features."""
+        pixels = checked_pixels(pixels, self.input_size)
+        features = np.empty((len(pixels), self.dim), np.float32)
+        for part in chunks(len(pixels), IMAGES_AT_ONCE):
+            features[part] = self._run(self._image, {"pixels": pixels[part]})
+        return unit_rows(features)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Sentences -> (n, d) unit features."""
+        texts = checked_texts(texts)
+        features = np.empty((len(texts), self.dim), np.float32)
+        for part in chunks(len(texts), TEXTS_AT_ONCE):
+            tokens, mask = self._tokens(texts[part])
+            features[part] = self._run(self._text, {"tokens": tokens, "mask": mask})
+        return unit_rows(features)
+
+    @cached_property
+    def _image(self) -> Any:
+        return open_session(self._folder / "image.onnx", self._device)
+
+    @cached_property
+    def _text(self) -> Any:
+        return open_session(self._folder / "text.onnx", self._device)
+
+    @cached_property
+    def _tokens(self) -> TextTokens:
+        return TextTokens.open(self._folder / "tokenizer.json")
+
+    def _run(self, session: Any, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+        wanted = {node.name for node in session.get_inputs()}  # a tower that ignores the mask may have lost that input
+        if not wanted <= set(inputs):
+            raise TrimtabError(f"A file in {self._folder} wants the inputs {sorted(wanted)}, not {sorted(inputs)}.")
+        (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+        if features.shape[1:] != (self.dim,):
+            raise TrimtabError(
+                f"{self._folder} gives features of {features.shape[1:]}, but {SETTINGS} says {self.dim}."
+            )
+        found: NDArray[np.float32] = features
+        return found
+
+
+def load(name: str, device: str, precision: str) -> OnnxEncoder:
+    """The encoder in a folder; its precision was fixed when it was exported."""
+    if precision != "fp32":
+        raise TrimtabError(f"ONNX encoders run in the precision they were exported in (fp32), not in {precision}.")
+    return OnnxEncoder(name, Path(name.partition(":")[2]).expanduser(), device)
+
+
+def _read_settings(file: Path) -> dict[str, Any]:
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+        version = settings["format"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise TrimtabError(f"{file} does not describe an encoder ({error}); export it again.") from error
+    if version != FORMAT:
+        raise TrimtabError(f"{file} has the format {version}, but this trimtab reads format {FORMAT}.")
+    numbers = {"dim": int, "input_size": int, "logit_scale": (int, float)}
+    for key, kind in numbers.items():
+        if not isinstance(settings.get(key), kind) or settings[key] <= 0:  # type: ignore[arg-type]
+            raise TrimtabError(f"{file} gives no positive {key}; export the encoder again.")
+    return dict(settings)

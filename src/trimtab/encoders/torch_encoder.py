@@ -1,0 +1,160 @@
+"""What all encoders that run in torch have in common: device, precision, pixels in, unit features out."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
+from trimtab.encoders.tokens import Tokenize
+from trimtab.errors import TrimtabError
+
+IMAGES_AT_ONCE = 64
+TEXTS_AT_ONCE = 256
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+# Texts whose token numbers go into the fingerprint: case, punctuation, digits, accents, a word no vocabulary has.
+PROBES = ("a photo of a cat.", "A Boeing 737-800, seen from below!", "crème brûlée", "it's a qzxvkjw")
+
+
+@dataclass(frozen=True)
+class PixelScale:
+    """How bytes become what the image tower reads: byte * factor + offset, per colour."""
+
+    factor: tuple[float, float, float]
+    offset: tuple[float, float, float]
+
+    @classmethod
+    def from_mean_and_deviation(
+        cls, mean: Sequence[float], deviation: Sequence[float], rescale: float = 1 / 255
+    ) -> "PixelScale":
+        """(byte * rescale - mean) / deviation."""
+        factor = [rescale / spread for spread in deviation]
+        offset = [-middle / spread for middle, spread in zip(mean, deviation, strict=True)]
+        return cls((factor[0], factor[1], factor[2]), (offset[0], offset[1], offset[2]))
+
+
+class ImageTower(torch.nn.Module):
+    """(B, size, size, 3) bytes -> (B, d) float32 features, around a module that takes (B, 3, size, size)."""
+
+    def __init__(self, inner: torch.nn.Module, scale: PixelScale) -> None:
+        super().__init__()
+        self.inner = inner
+        self.factor = torch.nn.Buffer(torch.tensor(scale.factor).view(1, 3, 1, 1))
+        self.offset = torch.nn.Buffer(torch.tensor(scale.offset).view(1, 3, 1, 1))
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Scale in float32 whatever the precision: bytes times a small factor would lose digits in half precision."""
+        scaled = pixels.permute(0, 3, 1, 2).to(torch.float32) * self.factor + self.offset
+        features: torch.Tensor = self.inner(scaled.to(next(self.inner.parameters()).dtype))
+        return features.to(torch.float32)
+
+
+class TextTower(torch.nn.Module):
+    """(n, length) tokens and mask -> (n, d) float32 features."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Features in float32 whatever the precision."""
+        features: torch.Tensor = self.inner(tokens, mask)
+        return features.to(torch.float32)
+
+
+class TorchEncoder:
+    """Two towers in torch and a tokenizer.
+
+    `model` owns all weights; `image` and `text` are modules that call its two halves.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: torch.nn.Module,
+        image: torch.nn.Module,
+        text: torch.nn.Module,
+        tokenize: Tokenize,
+        *,
+        input_size: int,
+        pixel_scale: PixelScale,
+        logit_scale: float,
+        logit_bias: float = 0.0,
+        device: str = "cpu",
+        precision: str = "fp32",
+    ) -> None:
+        self.name = name
+        self.input_size = input_size
+        self.logit_scale = logit_scale
+        self.logit_bias = logit_bias  # SigLIP's; it matters to a sigmoid, a softmax does not notice it
+        self.tokenize = tokenize
+        self._device = usable_device(device)
+        self._settings = json.dumps([input_size, pixel_scale.factor, pixel_scale.offset, precision])
+        model = model.eval().requires_grad_(False).to(device=self._device, dtype=DTYPES[precision])
+        self._model = model
+        self.image_tower = ImageTower(image, pixel_scale).to(self._device).eval()
+        self.text_tower = TextTower(text).eval()
+
+    @cached_property
+    def dim(self) -> int:
+        """The number of feature dimensions, found by encoding one text."""
+        return int(self._text_features(["a photo"]).shape[1])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all weights, of how pixels are scaled and of what the tokenizer makes of a few texts."""
+        digest = hashlib.sha256(self._settings.encode())
+        for name, tensor in sorted(self._model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        for text in PROBES:
+            digest.update(self.tokenize([text])[0].tobytes())
+        return digest.hexdigest()
+
+    def encode_images(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """(B, input_size, input_size, 3) RGB bytes -> (B, d) unit features."""
+        pixels = checked_pixels(pixels, self.input_size)
+        features = np.empty((len(pixels), self.dim), np.float32)
+        with torch.inference_mode():
+            for part in chunks(len(pixels), IMAGES_AT_ONCE):
+                features[part] = self.image_tower(torch.from_numpy(pixels[part]).to(self._device)).cpu().numpy()
+        return unit_rows(features)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Sentences -> (n, d) unit features."""
+        texts = checked_texts(texts)
+        features = np.empty((len(texts), self.dim), np.float32)
+        for part in chunks(len(texts), TEXTS_AT_ONCE):
+            features[part] = self._text_features(texts[part])
+        return unit_rows(features)
+
+    def _text_features(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        tokens, mask = (torch.from_numpy(array).to(self._device) for array in self.tokenize(texts))
+        with torch.inference_mode():
+            features: NDArray[np.float32] = self.text_tower(tokens, mask).cpu().numpy()
+        return features
+
+
+def usable_device(device: str) -> torch.device:
+    """The torch device of that name, or a clear refusal."""
+    kind = device.partition(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise TrimtabError(f"There is no device {device!r}; the choices are cpu, cuda, cuda:<number> and mps.")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise TrimtabError("This torch sees no CUDA device; use --device cpu, or install a torch built for your GPU.")
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise TrimtabError("This torch sees no Apple GPU; use --device cpu.")
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise TrimtabError(
+            f"There is no device {device!r}; the choices are cpu, cuda, cuda:<number> and mps."
+        ) from error
+    if kind == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise TrimtabError(f"There is no device {device!r}; this machine has {torch.cuda.device_count()} CUDA devices.")
+    return found

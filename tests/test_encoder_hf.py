@@ -1,0 +1,185 @@
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import tiny_clips  # noqa: E402
+from trimtab.encoders import Encoder, load_encoder  # noqa: E402
+from trimtab.errors import TrimtabError  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hf") / "clip"
+    return folder, tiny_clips.save_hf_clip(folder)
+
+
+@pytest.fixture(scope="module")
+def encoder(clip):
+    return load_encoder(f"hf:{clip[0]}")
+
+
+def spelled(text):
+    """Token numbers of one word that no merge touches."""
+    words = tiny_clips.clip_vocabulary()
+    return [words[letter] for letter in text[:-1]] + [words[text[-1] + "</w>"]]
+
+
+def test_it_is_an_encoder_with_the_checkpoints_sizes(clip, encoder):
+    assert isinstance(encoder, Encoder)
+    assert (encoder.dim, encoder.input_size) == (24, tiny_clips.SIDE)
+    assert encoder.logit_scale == pytest.approx(float(clip[1].logit_scale.detach().exp()), rel=1e-6)
+
+
+def test_token_numbers_are_the_vocabularys(encoder):
+    words = tiny_clips.clip_vocabulary()
+    tokens, mask = encoder.tokenize(["A photo of  a cat!", "dog"])
+    start, end = words["<|startoftext|>"], words["<|endoftext|>"]
+    first = [
+        start,
+        *spelled("a"),
+        words["photo</w>"],
+        words["of</w>"],
+        *spelled("a"),
+        words["cat</w>"],
+        *spelled("!"),
+        end,
+    ]
+    assert tokens[0].tolist() == first
+    assert tokens[1, :5].tolist() == [start, *spelled("dog"), end]
+    assert mask.sum(axis=1).tolist() == [8, 5]
+
+
+def test_images_are_scaled_as_the_checkpoint_says(clip, encoder):
+    pixels = tiny_clips.some_pixels()
+    settings = tiny_clips.CLIP_IMAGES
+    with torch.inference_mode():
+        inputs = tiny_clips.scaled(pixels, settings["image_mean"], settings["image_std"])
+        expected = tiny_clips.unit(clip[1].get_image_features(pixel_values=inputs))
+    np.testing.assert_allclose(encoder.encode_images(pixels), expected, atol=1e-5)
+
+
+def test_images_are_scaled_as_transformers_own_processor_does(encoder):
+    kind = getattr(transformers, "CLIPImageProcessorPil", None) or transformers.CLIPImageProcessor
+    processor = kind(do_resize=False, do_center_crop=False)
+    pixels = tiny_clips.some_pixels(1)
+    expected = processor(images=pixels[0], return_tensors="np")["pixel_values"]
+    tower = encoder.image_tower
+    ours = torch.from_numpy(pixels).permute(0, 3, 1, 2) * tower.factor + tower.offset
+    np.testing.assert_allclose(ours.numpy(), expected, atol=1e-5)
+
+
+def test_texts_go_through_the_right_token(clip, encoder):
+    texts = ["a photo of a cat", "cat", "of of of"]
+    expected = []
+    for text in texts:  # one at a time: no padding can be at fault
+        tokens, _ = encoder.tokenize([text])
+        with torch.inference_mode():
+            expected.append(tiny_clips.unit(clip[1].get_text_features(input_ids=torch.from_numpy(tokens))))
+    np.testing.assert_allclose(encoder.encode_texts(texts), np.concatenate(expected), atol=1e-5)
+
+
+def test_long_texts_keep_their_end_mark_and_are_reported_once(clip):
+    encoder = load_encoder(f"hf:{clip[0]}")
+    with pytest.warns(UserWarning, match="longer than the 77 tokens") as caught:
+        tokens, _ = encoder.tokenize(["cat " * 100, "of " * 100])
+    assert len(caught) == 1
+    assert tokens.shape == (2, 77)
+    assert set(tokens[:, -1]) == {tiny_clips.clip_vocabulary()["<|endoftext|>"]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        longest = encoder.encode_texts(["cat " * 75])
+        np.testing.assert_allclose(encoder.encode_texts(["cat " * 100]), longest, atol=1e-6)
+
+
+def test_quick_gelu_and_gelu_differ(clip, encoder, tmp_path):
+    tiny_clips.save_hf_clip(tmp_path / "gelu", hidden_act="gelu")
+    other = load_encoder(f"hf:{tmp_path / 'gelu'}")
+    pixels = tiny_clips.some_pixels()
+    assert np.abs(other.encode_images(pixels) - encoder.encode_images(pixels)).max() > 1e-4
+
+
+@pytest.mark.parametrize("precision", ["fp16", "bf16"])
+def test_half_precision_on_the_cpu(clip, encoder, precision):
+    half = load_encoder(f"hf:{clip[0]}", precision=precision)
+    pixels, texts = tiny_clips.some_pixels(), ["a photo of a cat", "dog"]
+    for ours, exact in (
+        (half.encode_images(pixels), encoder.encode_images(pixels)),
+        (half.encode_texts(texts), encoder.encode_texts(texts)),
+    ):
+        assert ours.dtype == np.float32
+        assert (ours * exact).sum(axis=1).min() > 0.999
+        np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1, atol=1e-5)
+    assert half.fingerprint != encoder.fingerprint
+
+
+def test_fingerprints_follow_weights_pixels_and_tokens(clip, encoder, tmp_path):
+    assert load_encoder(f"hf:{clip[0]}").fingerprint == encoder.fingerprint
+    again = tmp_path / "again"
+    tiny_clips.save_hf_clip(again)
+    assert load_encoder(f"hf:{again}").fingerprint == encoder.fingerprint
+    tiny_clips.write_image_settings(again, **{**tiny_clips.CLIP_IMAGES, "image_mean": [0.5, 0.5, 0.5]})
+    assert load_encoder(f"hf:{again}").fingerprint != encoder.fingerprint
+    tiny_clips.write_image_settings(again, **tiny_clips.CLIP_IMAGES)
+    (again / "merges.txt").write_text("#version: 0.2\nc a\n")  # "cat" is no longer one token
+    assert load_encoder(f"hf:{again}").fingerprint != encoder.fingerprint
+
+
+def test_newer_folders_keep_the_settings_in_processor_config(tmp_path, encoder):
+    folder = tmp_path / "clip"
+    tiny_clips.save_hf_clip(folder)
+    (folder / "preprocessor_config.json").unlink()
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": tiny_clips.CLIP_IMAGES}))
+    assert load_encoder(f"hf:{folder}").fingerprint == encoder.fingerprint
+
+
+def test_what_is_wrong_is_said(clip, tmp_path):
+    with pytest.raises(TrimtabError, match="No model could be loaded from"):
+        load_encoder(f"hf:{tmp_path}")
+    with pytest.raises(TrimtabError, match="There is no device 'tpu'"):
+        load_encoder(f"hf:{clip[0]}", device="tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(TrimtabError, match="sees no CUDA device"):
+            load_encoder(f"hf:{clip[0]}", device="cuda")
+
+
+def test_a_folder_without_image_settings(tmp_path):
+    folder = tmp_path / "clip"
+    tiny_clips.save_hf_clip(folder)
+    (folder / "preprocessor_config.json").unlink()
+    with pytest.raises(TrimtabError, match="no preprocessor_config"):
+        load_encoder(f"hf:{folder}")
+
+
+def test_a_folder_without_tokenizer(tmp_path):
+    folder = tmp_path / "clip"
+    tiny_clips.save_hf_clip(folder)
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(TrimtabError, match="tokenizer files are missing"):
+        load_encoder(f"hf:{folder}")
+
+
+def test_missing_weights_are_not_replaced_by_random_ones(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "clip"
+    tiny_clips.save_hf_clip(folder)
+    weights = load_file(folder / "model.safetensors")
+    del weights["visual_projection.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(TrimtabError, match=r"lacks 1 weights .*visual_projection"):
+        load_encoder(f"hf:{folder}")
+
+
+def test_a_model_of_one_tower_is_refused(tmp_path):
+    config = transformers.CLIPVisionConfig(
+        image_size=32, patch_size=8, hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=1
+    )
+    transformers.CLIPVisionModel(config).save_pretrained(tmp_path)
+    with pytest.raises(TrimtabError, match="does not encode both images and texts"):
+        load_encoder(f"hf:{tmp_path}")

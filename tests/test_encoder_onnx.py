@@ -1,0 +1,141 @@
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("onnxscript")
+
+import test_encoder_openai  # noqa: E402
+import test_encoder_siglip  # noqa: E402
+import tiny_clips  # noqa: E402
+from tiny_clips import some_pixels  # noqa: E402
+from trimtab.cli.export import export  # noqa: E402
+from trimtab.encoders import Encoder, load_encoder  # noqa: E402
+from trimtab.errors import TrimtabError  # noqa: E402
+
+siglip, vit, resnet = test_encoder_siglip.siglip, test_encoder_openai.vit, test_encoder_openai.resnet
+TEXTS = ["a photo of a cat", "cat", "of it's a dog, a dog and a dog!"]
+
+
+def trimtab(*arguments):
+    command = [sys.executable, "-m", "trimtab.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A CLIP that a user exported with the command."""
+    folder = tmp_path_factory.mktemp("onnx")
+    tiny_clips.save_hf_clip(folder / "clip")
+    done = trimtab("export", "--to", "onnx", "--encoder", f"hf:{folder / 'clip'}", "-o", folder / "onnx")
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def agree(original, exported, count=5):
+    pixels = some_pixels(count, seed=3, side=original.input_size)
+    np.testing.assert_allclose(exported.encode_images(pixels), original.encode_images(pixels), atol=1e-5)
+    np.testing.assert_allclose(exported.encode_texts(TEXTS), original.encode_texts(TEXTS), atol=1e-5)
+    assert (exported.dim, exported.input_size) == (original.dim, original.input_size)
+    assert exported.logit_scale == pytest.approx(original.logit_scale)
+    assert exported.logit_bias == pytest.approx(original.logit_bias)
+
+
+def test_the_command_reports_small_differences(exported):
+    _, output = exported
+    differences = [float(line.split()[-1]) for line in output.splitlines() if "largest difference" in line]
+    assert len(differences) == 2
+    assert max(differences) < 1e-5
+
+
+def test_an_exported_clip_is_the_clip(exported):
+    folder, _ = exported
+    written = load_encoder(f"onnx:{folder / 'onnx'}")
+    assert isinstance(written, Encoder)
+    agree(load_encoder(f"hf:{folder / 'clip'}"), written)
+    with pytest.warns(UserWarning, match="longer than the 77 tokens"):
+        long = written.encode_texts(["cat " * 100])
+    np.testing.assert_allclose(long, written.encode_texts(["cat " * 75]), atol=1e-6)
+
+
+def test_an_exported_encoder_needs_no_torch(exported):
+    program = (
+        "import sys, numpy as np\n"
+        "from trimtab.encoders import load_encoder\n"
+        f"encoder = load_encoder('onnx:{exported[0] / 'onnx'}')\n"
+        "encoder.encode_texts(['cat']), encoder.encode_images(np.zeros((1, 32, 32, 3), np.uint8))\n"
+        "sys.exit('torch' in sys.modules or 'transformers' in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_siglip_and_a_resnet_can_be_exported(siglip, resnet, tmp_path):
+    from trimtab.encoders.onnx_write import write_onnx_folder
+
+    for number, name in enumerate((f"hf:{siglip[0]}", f"openai:{resnet[0]}")):
+        original = load_encoder(name)
+        differences = write_onnx_folder(original, tmp_path / str(number))
+        assert max(differences.values()) < 1e-5
+        agree(original, load_encoder(f"onnx:{tmp_path / str(number)}"))
+
+
+def test_nothing_is_overwritten_or_left_behind(exported, tmp_path):
+    folder, _ = exported
+    with pytest.raises(TrimtabError, match="already there and not empty"):
+        export(f"hf:{folder / 'clip'}", folder / "onnx")
+    with pytest.raises(TrimtabError, match="There is no format 'tflite'"):
+        export(f"hf:{folder / 'clip'}", tmp_path / "new", to="tflite")
+    with pytest.raises(TrimtabError, match="made of ONNX files already"):
+        export(f"onnx:{folder / 'onnx'}", tmp_path / "new")
+    with pytest.raises(TrimtabError, match="No model could be loaded"):
+        export(f"hf:{tmp_path}", tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_fingerprint_follows_the_files(exported, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(exported[0] / "onnx", folder)
+    original = load_encoder(f"onnx:{exported[0] / 'onnx'}").fingerprint
+    assert load_encoder(f"onnx:{folder}").fingerprint == original
+    settings = json.loads((folder / "encoder.json").read_text())
+    (folder / "encoder.json").write_text(json.dumps({**settings, "logit_scale": 7.0}))
+    assert load_encoder(f"onnx:{folder}").fingerprint != original
+
+
+def test_wrong_folders_are_explained(exported, tmp_path):
+    with pytest.raises(TrimtabError, match=r"no encoder\.json and no image\.onnx"):
+        load_encoder(f"onnx:{tmp_path}")
+    folder = tmp_path / "copy"
+    shutil.copytree(exported[0] / "onnx", folder)
+    name, good = f"onnx:{folder}", json.loads((folder / "encoder.json").read_text())
+
+    def settings(**changes):
+        (folder / "encoder.json").write_text(json.dumps(good | changes))
+
+    settings(format=99)
+    with pytest.raises(TrimtabError, match="format 99"):
+        load_encoder(name)
+    settings(input_size=None)
+    with pytest.raises(TrimtabError, match="no positive input_size"):
+        load_encoder(name)
+    (folder / "encoder.json").write_text("[1")
+    with pytest.raises(TrimtabError, match="does not describe an encoder"):
+        load_encoder(name)
+    settings(dim=23)
+    with pytest.raises(TrimtabError, match=r"encoder\.json says 23"):
+        load_encoder(name).encode_images(some_pixels(1))
+    settings()
+    with pytest.raises(TrimtabError, match="precision they were exported in"):
+        load_encoder(name, precision="fp16")
+    with pytest.raises(TrimtabError, match="cpu or cuda"):
+        load_encoder(name, device="mps").encode_images(some_pixels(1))
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(TrimtabError, match="not a tokenizer file"):
+        load_encoder(name).encode_texts(["cat"])
+    (folder / "image.onnx").write_bytes((folder / "image.onnx").read_bytes()[:500])
+    with pytest.raises(TrimtabError, match="not a model that ONNX Runtime can open"):
+        load_encoder(name).encode_images(some_pixels(1))

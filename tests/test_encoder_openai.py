@@ -1,0 +1,258 @@
+import hashlib
+import warnings
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from torch.nn import functional  # noqa: E402
+
+import tiny_clips  # noqa: E402
+from tiny_clips import CLIP_IMAGES, TEXTS, expected_features, openai_names, scaled, some_pixels, unit, write_merges  # noqa: E402
+from trimtab.encoders import load_encoder, openai  # noqa: E402
+from trimtab.encoders.openai_model import OpenAIClip  # noqa: E402
+from trimtab.errors import TrimtabError  # noqa: E402
+
+
+class Archive(OpenAIClip):
+    """What OpenAI published: a TorchScript archive with three numbers beside the weights."""
+
+    def __init__(self, weights):
+        super().__init__(weights)
+        for name, number in (("input_resolution", 32), ("context_length", 77), ("vocab_size", 521)):
+            self.register_buffer(name, torch.tensor(number))
+
+    def forward(self, pixels, tokens):
+        return self.visual(pixels), self.encode_text(tokens)
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    """A tiny ViT in transformers, and the same as an archive in half precision and as a state dict."""
+    folder = tmp_path_factory.mktemp("openai")
+    torch.manual_seed(0)
+    model = tiny_clips.randomise(transformers.CLIPModel(tiny_clips.clip_config()))
+    weights = openai_names(model)
+    torch.save(weights, folder / "weights.pt")
+    archive = Archive(weights)
+    archive.load_state_dict(weights, strict=False)
+    example = (torch.zeros(1, 3, 32, 32), torch.zeros(1, 77, dtype=torch.int64))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tracing is deprecated, but it is what these files were made with
+        torch.jit.trace(archive.eval(), example, check_trace=False).save(str(folder / "archive.pt"))
+    write_merges(folder)
+    return folder, model
+
+
+@pytest.mark.parametrize("file", ["weights.pt", "archive.pt"])
+def test_vit_equals_transformers(vit, file):
+    folder, model = vit
+    encoder = load_encoder(f"openai:{folder / file}")
+    pixels = some_pixels()
+    images, texts = expected_features(model, encoder, pixels)
+    np.testing.assert_allclose(encoder.encode_images(pixels), images, atol=1e-5)
+    np.testing.assert_allclose(encoder.encode_texts(TEXTS), texts, atol=1e-5)
+    assert (encoder.dim, encoder.input_size) == (24, 32)
+    assert encoder.logit_scale == pytest.approx(float(model.logit_scale.detach().exp()), rel=1e-6)
+
+
+def test_both_forms_have_one_fingerprint(vit):
+    folder, _ = vit
+    fingerprints = {load_encoder(f"openai:{folder / file}").fingerprint for file in ("weights.pt", "archive.pt")}
+    assert len(fingerprints) == 1
+
+
+def test_token_numbers(vit):
+    words = tiny_clips.clip_vocabulary()
+    tokens, _ = load_encoder(f"openai:{vit[0] / 'weights.pt'}").tokenize(["A  cat.", "photo of it's"])
+    start, end = words["<|startoftext|>"], words["<|endoftext|>"]
+    apostrophe = [words["i"], words["t</w>"], words["'"], words["s</w>"]]
+    assert tokens[0].tolist() == [start, words["a</w>"], words["cat</w>"], words[".</w>"], end, 0, 0, 0]
+    assert tokens[1].tolist() == [start, words["photo</w>"], words["of</w>"], *apostrophe, end]
+
+
+def test_half_precision_files_and_towers(vit, tmp_path):
+    folder, _ = vit
+    exact = load_encoder(f"openai:{folder / 'weights.pt'}")
+    halved = {name: tensor.half() for name, tensor in torch.load(folder / "weights.pt").items()}
+    torch.save(
+        {"epoch": 3, "state_dict": {f"module.{name}": tensor for name, tensor in halved.items()}}, tmp_path / "w.pt"
+    )
+    write_merges(tmp_path)
+    for precision in ("fp32", "fp16", "bf16"):
+        half = load_encoder(f"openai:{tmp_path / 'w.pt'}", precision=precision)
+        pixels = some_pixels()
+        assert (half.encode_images(pixels) * exact.encode_images(pixels)).sum(axis=1).min() > 0.999
+        assert (half.encode_texts(TEXTS) * exact.encode_texts(TEXTS)).sum(axis=1).min() > 0.999
+
+
+def tiny_resnet_weights():
+    generator = torch.Generator().manual_seed(0)
+    shapes = {"visual.conv1": (8, 3, 3, 3), "visual.conv2": (8, 8, 3, 3), "visual.conv3": (16, 8, 3, 3)}
+    norms = {"visual.bn1": 8, "visual.bn2": 8, "visual.bn3": 16}
+    incoming = 16
+    for layer, blocks in enumerate((2, 1, 1, 1), start=1):
+        middle = 16 * 2 ** (layer - 1)
+        for block in range(blocks):
+            start = f"visual.layer{layer}.{block}."
+            shapes |= {f"{start}conv1": (middle, incoming, 1, 1), f"{start}conv2": (middle, middle, 3, 3)}
+            shapes |= {f"{start}conv3": (4 * middle, middle, 1, 1)}
+            norms |= {f"{start}bn1": middle, f"{start}bn2": middle, f"{start}bn3": 4 * middle}
+            if block == 0:
+                shapes[f"{start}downsample.0"] = (4 * middle, incoming, 1, 1)
+                norms[f"{start}downsample.1"] = 4 * middle
+            incoming = 4 * middle
+    weights = {f"{name}.weight": 0.2 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    for name, size in norms.items():
+        weights |= {
+            f"{name}.weight": torch.ones(size),
+            f"{name}.running_var": 0.5 + torch.rand(size, generator=generator),
+        }
+        weights |= {f"{name}.bias": 0.1 * torch.randn(size, generator=generator)}
+        weights |= {f"{name}.running_mean": 0.1 * torch.randn(size, generator=generator)}
+        weights |= {f"{name}.num_batches_tracked": torch.tensor(7)}
+    pool = "visual.attnpool."
+    weights[f"{pool}positional_embedding"] = 0.1 * torch.randn((5, incoming), generator=generator)
+    for part, size in (("q", incoming), ("k", incoming), ("v", incoming), ("c", 24)):
+        weights[f"{pool}{part}_proj.weight"] = 0.05 * torch.randn((size, incoming), generator=generator)
+        weights[f"{pool}{part}_proj.bias"] = 0.1 * torch.randn(size, generator=generator)
+    return weights
+
+
+def resnet_by_hand(weights, pixels):
+    """The published architecture as one page of functions over the checkpoint's names."""
+
+    def normed(x, name):
+        numbers = (weights[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
+        return functional.batch_norm(x, *numbers)
+
+    def convolved(x, name, number, **options):
+        return normed(
+            functional.conv2d(x, weights[f"{name}conv{number}.weight"], **options), f"{name}bn{number}"
+        ).relu()
+
+    x = pixels
+    for number, stride in ((1, 2), (2, 1), (3, 1)):
+        x = convolved(x, "visual.", number, stride=stride, padding=1)
+    x = functional.avg_pool2d(x, 2)
+    for start in sorted({name[: name.index("conv1")] for name in weights if ".layer" in name and "conv1" in name}):
+        shrink = 2 if start.endswith(".0.") and "layer1" not in start else 1
+        inner = convolved(convolved(x, start, 1), start, 2, padding=1)
+        inner = functional.avg_pool2d(inner, shrink)
+        inner = normed(functional.conv2d(inner, weights[f"{start}conv3.weight"]), f"{start}bn3")
+        if f"{start}downsample.0.weight" in weights:
+            shortcut = functional.conv2d(functional.avg_pool2d(x, shrink), weights[f"{start}downsample.0.weight"])
+            x = normed(shortcut, f"{start}downsample.1")
+        x = (inner + x).relu()
+    pool = {name.removeprefix("visual.attnpool."): value for name, value in weights.items() if "attnpool" in name}
+    places = x.flatten(2).permute(2, 0, 1)
+    places = torch.cat([places.mean(0, keepdim=True), places]) + pool["positional_embedding"][:, None]
+    width = places.shape[-1]
+    pooled, _ = functional.multi_head_attention_forward(
+        query=places[:1],
+        key=places,
+        value=places,
+        embed_dim_to_check=width,
+        num_heads=width // 64,
+        in_proj_weight=None,
+        in_proj_bias=torch.cat([pool[f"{part}_proj.bias"] for part in "qkv"]),
+        bias_k=None,
+        bias_v=None,
+        add_zero_attn=False,
+        dropout_p=0.0,
+        out_proj_weight=pool["c_proj.weight"],
+        out_proj_bias=pool["c_proj.bias"],
+        use_separate_proj_weight=True,
+        q_proj_weight=pool["q_proj.weight"],
+        k_proj_weight=pool["k_proj.weight"],
+        v_proj_weight=pool["v_proj.weight"],
+        training=False,
+    )
+    return pooled[0]
+
+
+@pytest.fixture(scope="module")
+def resnet(vit, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("resnet")
+    texts = {name: value for name, value in torch.load(vit[0] / "weights.pt").items() if not name.startswith("visual.")}
+    weights = tiny_resnet_weights()
+    torch.save(texts | weights, folder / "RN.pt")
+    write_merges(folder)
+    return folder / "RN.pt", weights
+
+
+def test_resnet_equals_the_published_architecture(resnet):
+    file, weights = resnet
+    encoder = load_encoder(f"openai:{file}")
+    assert encoder.input_size == 64
+    pixels = some_pixels(2, side=64)
+    inputs = scaled(pixels, CLIP_IMAGES["image_mean"], CLIP_IMAGES["image_std"])
+    np.testing.assert_allclose(encoder.encode_images(pixels), unit(resnet_by_hand(weights, inputs)), atol=1e-5)
+
+
+def test_files_that_are_no_clip_are_explained(vit, tmp_path):
+    folder, _ = vit
+    with pytest.raises(TrimtabError, match="neither a file nor one of OpenAI's models: RN50,"):
+        load_encoder("openai:ViT-B/17")
+    (tmp_path / "text.pt").write_text("not a checkpoint")
+    with pytest.raises(TrimtabError, match="not a checkpoint that torch can read safely"):
+        load_encoder(f"openai:{tmp_path / 'text.pt'}")
+    torch.save({"weight": torch.ones(2)}, tmp_path / "other.pt")
+    with pytest.raises(TrimtabError, match=r"no weight called visual\.conv1\.weight"):
+        load_encoder(f"openai:{tmp_path / 'other.pt'}")
+    weights = torch.load(folder / "weights.pt")
+    del weights["ln_final.bias"]
+    torch.save(weights, tmp_path / "part.pt")
+    with pytest.raises(TrimtabError, match=r"not a CLIP that trimtab knows.*ln_final\.bias"):
+        load_encoder(f"openai:{tmp_path / 'part.pt'}")
+
+
+def test_the_tokenizer_must_be_there_and_fit(vit, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("trimtab.encoders.openai_tokens.PACKAGES", ())
+    file = tmp_path / "weights.pt"
+    file.write_bytes((vit[0] / "weights.pt").read_bytes())
+    with pytest.raises(TrimtabError, match="CLIP's tokenizer was not found: put bpe_simple_vocab_16e6"):
+        load_encoder(f"openai:{file}")
+    (tmp_path / "merges.txt").write_text("#version: 0.2\nc a\n")
+    with pytest.raises(TrimtabError, match=r"reads 521 different tokens but .* makes 515"):
+        load_encoder(f"openai:{file}")
+    (tmp_path / "merges.txt").unlink()
+    (tmp_path / "bpe_simple_vocab_16e6.txt.gz").write_bytes(b"\x1f\x8b broken")
+    with pytest.raises(TrimtabError, match="cannot be read"):
+        load_encoder(f"openai:{file}")
+
+
+def test_published_models_are_found_verified_and_fetched(vit, tmp_path, monkeypatch, capsys):
+    content = (vit[0] / "archive.pt").read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    shelf = tmp_path / "published" / digest
+    shelf.mkdir(parents=True)
+    (shelf / "ViT-B-16.pt").write_bytes(content)
+    monkeypatch.setitem(openai.SHA256, "ViT-B/16", digest)
+    monkeypatch.setattr(openai, "PUBLISHED", (tmp_path / "published").as_uri())
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    write_merges(tmp_path)
+    (tmp_path / "cache" / "openai").mkdir(parents=True)
+    write_merges(tmp_path / "cache" / "openai")
+    encoder = load_encoder("openai:ViT-B/16")
+    assert encoder.encode_images(some_pixels(1)).shape == (1, 24)
+    assert "getting ViT-B/16 from OpenAI" in capsys.readouterr().err
+    load_encoder("openai:ViT-B/16")
+    assert capsys.readouterr().err == ""
+    kept = tmp_path / "cache" / "openai" / "ViT-B-16.pt"
+    kept.write_bytes(content[:-100])
+    load_encoder("openai:ViT-B/16")
+    assert "is damaged" in capsys.readouterr().err
+    assert kept.read_bytes() == content
+    kept.unlink()
+    (shelf / "ViT-B-16.pt").write_bytes(content[:-100])
+    with pytest.raises(TrimtabError, match="wrong checksum"):
+        load_encoder("openai:ViT-B/16")
+    (shelf / "ViT-B-16.pt").unlink()
+    with pytest.raises(TrimtabError, match=r"could not be fetched .* put ViT-B-16\.pt into"):
+        load_encoder("openai:ViT-B/16")
+    assert not kept.exists()
