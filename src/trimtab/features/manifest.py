@@ -18,7 +18,6 @@ FORMAT = "trimtab-features"
 VERSION = 1
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
-JOURNAL = "journal.jsonl"
 TEXT = "text.npy"
 DTYPES = ("float16", "float32")
 
