@@ -181,10 +181,12 @@ def test_trouble_with_imagenet_folders_is_named(tmp_path):
     val = tmp_path / "imagenet" / "val"
     for number in range(3):
         make_image(val / f"ILSVRC2012_val_{number}.jpg")
-    with pytest.raises(TrimtabError, match="lacks class folders in images/val"):
-        load_dataset("imagenet", tmp_path)
+    assert missing_part(find_entry("imagenet"), tmp_path / "imagenet") == "class folders in images/val"
     with pytest.raises(TrimtabError, match="lie in one folder; sort them"):
-        catalog_disk.read_imagenet(find_entry("imagenet"), tmp_path / "imagenet", tmp_path)
+        load_dataset("imagenet", tmp_path)
+    shutil.rmtree(val)
+    with pytest.raises(TrimtabError, match=r"holds no class folders \(n01440764"):
+        load_dataset("imagenet", tmp_path)
     lay_out_imagenet(tmp_path / "imagenet-sketch" / "images", IDS[:999])
     with pytest.raises(TrimtabError, match="holds 999 classes but ImageNet-S has 1000"):
         load_dataset("imagenet-sketch", tmp_path)
@@ -200,6 +202,7 @@ def test_the_users_own_by_name(tmp_path):
     make_image(tmp_path / "a+b" / "cat" / "1.jpg")
     make_image(tmp_path / "a+b" / "dog" / "1.jpg")
     assert load_dataset(f"folder:{tmp_path}/a+b").class_names == ("cat", "dog")
+    assert load_dataset(f"{tmp_path}/a+b").class_names == ("cat", "dog")
     assert (load_dataset(f"unlabeled:{tmp_path}/a+b").labels == -1).all()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -86,6 +87,20 @@ def test_wrong_folders_are_refused(tmp_path):
     make_image(tmp_path / "all" / "test" / "cat" / "a.jpg")
     with pytest.raises(TrimtabError, match="look like splits"):
         image_folder(tmp_path / "all")
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path, monkeypatch):
+    make_image(tmp_path / "cat" / "a.jpg")
+    listed = Path.iterdir
+
+    def refuse(folder):
+        if folder.name == "cat":
+            raise PermissionError(13, "Permission denied")
+        return listed(folder)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(TrimtabError, match="cat cannot be listed: Permission denied"):
+        image_folder(tmp_path)
 
 
 def test_images_without_labels(tmp_path):

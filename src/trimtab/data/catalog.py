@@ -36,13 +36,13 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
     either of them corrupted if wanted ("cifar10+noise:3"); or the user's own ("folder:PATH", "unlabeled:PATH",
     "hf:ID_OR_FOLDER@SPLIT", "webdataset:PATH"), where "folder:" may be left out.
     """
-    base, plus, corruption = name.partition("+") if not _is_own(name) else (name, "", "")
-    if plus:
-        kind, strength = parse_corruption(corruption)
-        return corrupted(load_dataset(base, root), kind, strength)
     kind, colon, place = name.partition(":")
     if colon and kind in OWN:
         return OWN[kind](place)
+    base, plus, corruption = name.partition("+")
+    if plus and not Path(name).expanduser().exists():  # a path may hold a plus sign
+        kind, strength = parse_corruption(corruption)
+        return corrupted(load_dataset(base, root), kind, strength)
     place_below = Path(root).expanduser() if root is not None else None
     if (free := FREE_SETS.get(name.lower())) is not None:
         return free.load(place_below)
@@ -66,10 +66,6 @@ def _cifar100(root: Path | None) -> ImageSet:
     if root is None:
         raise TrimtabError("CIFAR-100 must lie on your disk: say below which folder with --root (root=...).")
     return cifar100(root)
-
-
-def _is_own(name: str) -> bool:
-    return name.partition(":")[0] in OWN
 
 
 FETCHED: Final = "fetched when first used"

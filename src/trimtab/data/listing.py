@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.data.notices import say
+from trimtab.errors import TrimtabError
 
 IMAGE_SUFFIXES: Final = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
@@ -34,7 +35,10 @@ class Listing:
 
     def content(self, folder: Path) -> tuple[list[Path], list[Path]]:
         """The folders and the images directly below, each in natural order."""
-        everything = list(folder.iterdir())
+        try:
+            everything = list(folder.iterdir())
+        except OSError as error:
+            raise TrimtabError(f"The folder {folder} cannot be listed: {error.strerror}.") from None
         seen = [path for path in everything if not path.name.startswith(".") and path.name not in NOT_CLASSES]
         self.hidden += len(everything) - len(seen)
         folders: list[Path] = []
