@@ -15,5 +15,5 @@ def test_the_environment_decides(tmp_path, monkeypatch):
 def test_a_file_in_its_place_is_named(tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("")
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "taken"))
-    with pytest.raises(TrimtabError, match="taken.*cannot be made.*set TRIMTAB_CACHE"):
+    with pytest.raises(TrimtabError, match=r"taken.*cannot be made.*set TRIMTAB_CACHE"):
         cache_folder("lite")
