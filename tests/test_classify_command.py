@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from tiny_encoder import COLOURS, ColourEncoder, coloured
 from trimtab.classifier import Classifier
+from trimtab.cli.classify_lines import Lines
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 
@@ -52,7 +53,7 @@ def test_a_table_with_one_line_per_image(photos):
         assert line.endswith(str(photo))
         assert line.split()[0] == photo.stem.split()[1]
         assert line.split()[1].endswith("%")
-    assert "3 images classified" in result.stderr
+    assert "Classified: 3" in result.stderr
 
 
 def test_csv_and_jsonl_hold_what_the_classifier_says(photos):
@@ -82,7 +83,7 @@ def test_unreadable_files_are_named_and_the_exit_code_tells(photos):
     assert len(rows(result.stdout)) == 12
     assert "0 broken.jpg is not an image" in result.stderr or "0 broken.jpg is damaged" in result.stderr
     assert "missing.png cannot be read" in result.stderr
-    assert "12 images classified, 2 could not be read" in result.stderr
+    assert "Classified: 12, unreadable: 2" in result.stderr
     assert "no images (such as notes.txt)" in result.stderr
 
 
@@ -119,7 +120,7 @@ def test_an_interrupted_run_is_continued(photos, monkeypatch, format):
         file.write("half a li")  # as a kill leaves it
     result = trimtab("photos", *options, "-o", "part")
     assert result.exit_code == 0, result.output
-    assert "7 images classified" in result.stderr
+    assert "Classified: 7" in result.stderr
     assert Path("part").read_text() == Path("whole").read_text()
 
 
@@ -153,6 +154,21 @@ def test_wrong_options_are_one_sentence(photos, arguments, words):
     result = trimtab("photos", *arguments)
     assert isinstance(result.exception, TrimtabError)
     assert words in str(result.exception)
+
+
+def test_a_failed_start_leaves_no_file(photos):
+    result = trimtab("photos", *LABELS, "--method", "nonsense", "-o", "out.csv", "--format", "csv")
+    assert isinstance(result.exception, TrimtabError)
+    assert not Path("out.csv").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_one_sentence():
+    with Path("/dev/full").open("w") as full:
+        lines = Lines(full, lambda path, guesses: path, frozenset())
+        with pytest.raises(TrimtabError, match="/dev/full cannot be written: No space left"):
+            lines.write("cat.png", [])
+        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # so that closing does not fail again
 
 
 SERVICE = """

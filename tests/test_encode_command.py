@@ -35,7 +35,7 @@ def test_a_folder_becomes_a_store(photo_folder, tmp_path):
     (photo_folder / "red" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 no")
     result = trimtab("encode", photo_folder, "--views", 2, "--verify")
     assert result.exit_code == 0, result.output
-    assert "1 images could not be read" in result.stderr
+    assert "could not be read: 1" in result.stderr
     assert "broken.jpg" in result.stderr
     assert "Every checksum is right" in result.stderr
     assert "zero-shot accuracy of the plain view: 100.00% (chance 25" in result.stdout

@@ -3,14 +3,14 @@
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
-from trimtab.cli.classify_lines import FORMATS, Lines, open_lines
+from trimtab.cli.classify_lines import FORMATS, open_lines
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -56,32 +56,37 @@ def classify(
         chosen = load_encoder(encoder, device=device, precision=precision)
         classifier = Classifier(chosen, names, method=method, templates=templates, views=views)
         keeper = _StateKeeper(classifier, state)
+        notes = Console(stderr=True, highlight=False)
         unreadable = 0
         signal.signal(signal.SIGTERM, _stop)
         try:
-            for path in _images(paths):
-                unreadable += not _classify_one(classifier, path, lines, top)
+            for path in _with_bar(paths, notes, wanted=out is not None):
+                if path in lines.already_there:
+                    continue
+                try:
+                    guesses = classifier.classify(path, top=top)
+                except TrimtabError as error:
+                    notes.print(str(error), soft_wrap=True, markup=False)
+                    unreadable += 1
+                    continue
+                lines.write(path, guesses)
                 keeper.save_sometimes()
         finally:
             keeper.save()
-    notes = Console(stderr=True, highlight=False)
-    notes.print(
-        f"{lines.written} images classified" + (f", {unreadable} could not be read" if unreadable else "") + "."
-    )
+    notes.print(f"Classified: {lines.written}" + (f", unreadable: {unreadable}" if unreadable else ""))
     if unreadable:
         raise typer.Exit(1)
 
 
-def _classify_one(classifier: "Classifier", path: str, lines: Lines, top: int) -> bool:
-    if path in lines.already_there:
-        return True
-    try:
-        guesses = classifier.classify(path, top=top)
-    except TrimtabError as error:
-        Console(stderr=True, highlight=False).print(str(error), soft_wrap=True, markup=False)
-        return False
-    lines.write(path, guesses)
-    return True
+def _with_bar(paths: list[str], notes: Console, *, wanted: bool) -> Iterable[str]:
+    """The images, with a bar where no lines show that something happens."""
+    if not (wanted and notes.is_terminal):
+        return _images(paths)
+    from rich.progress import track
+
+    if "-" in paths:
+        return track(_images(paths), "classifying", total=None, console=notes)
+    return track(list(_images(paths)), "classifying", console=notes)
 
 
 def _images(paths: list[str]) -> Iterator[str]:

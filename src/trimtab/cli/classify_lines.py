@@ -27,8 +27,13 @@ class Lines:
 
     def write(self, path: str, guesses: "list[Guess]") -> None:
         """The line of one image."""
-        self._file.write(self._line(path, guesses) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(self._line(path, guesses) + "\n")
+            self._file.flush()
+        except BrokenPipeError:  # whoever read our lines has seen enough
+            raise
+        except OSError as error:
+            raise TrimtabError(f"{self._file.name} cannot be written: {error.strerror or error}.") from None
         self.written += 1
 
 
@@ -49,12 +54,19 @@ def open_lines(format: str, out: Path | None, top: int, label_width: int, resumi
     out = out.expanduser()
     before = _lines_before(out, format, header, resuming) if out.exists() else None
     try:
-        with out.open("a", encoding="utf-8", newline="") as file:
-            if before is None:
-                file.write(header)
-            yield Lines(file, make_line, before or frozenset())
+        file = out.open("a", encoding="utf-8", newline="")
     except OSError as error:
         raise TrimtabError(f"{out} cannot be written: {error.strerror or error}.") from None
+    lines = Lines(file, make_line, before or frozenset())
+    with file:
+        try:
+            if before is None:
+                file.write(header)
+            yield lines
+        except BaseException:
+            if before is None and not lines.written:
+                out.unlink()  # an empty file would only stand in the way of the next try
+            raise
 
 
 def _lines_before(out: Path, format: str, header: str, resuming: bool) -> frozenset[str]:

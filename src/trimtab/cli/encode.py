@@ -102,7 +102,7 @@ def _report(store: "FeatureStore", verify: bool) -> None:
 
     console = Console(stderr=True, highlight=False)
     if store.skipped:
-        console.print(f"{len(store.skipped)} images could not be read and were left out:", soft_wrap=True)
+        console.print(f"Left out, because they could not be read: {len(store.skipped)}", soft_wrap=True)
         for name, reason in store.skipped[:SKIPPED_SHOWN]:
             console.print(f"  {reason if name in reason else f'{name}: {reason}'}", soft_wrap=True, markup=False)
         if len(store.skipped) > SKIPPED_SHOWN:
