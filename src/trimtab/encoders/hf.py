@@ -46,8 +46,11 @@ class TextHalf(torch.nn.Module):
 def load(name: str, device: str, precision: str) -> TorchEncoder:
     """The encoder in a local folder, in the Hugging Face cache, or on the hub."""
     source = name.partition(":")[2]
-    if Path(source).expanduser().is_dir():
-        source = str(Path(source).expanduser())
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        source = str(folder)
+    elif source.count("/") != 1 or source.startswith(("/", ".", "~")):  # an id on the hub is owner/model
+        raise TrimtabError(f"There is no folder {folder}; give a folder that holds a checkpoint, or an id owner/model.")
     config, model = _model(source)
     fill = config.model_type in FULL_CONTEXT
     settings, texts = _image_settings(source), config.text_config
@@ -77,7 +80,10 @@ def _model(source: str) -> tuple[Any, Any]:
         model, report = AutoModel.from_pretrained(source, config=config, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise TrimtabError(f"No model could be loaded from {source!r}: {message}") from error
+        raise TrimtabError(
+            f"No model could be loaded from {source!r}; give the folder of a whole checkpoint, "
+            f"or an id where the hub can be reached. Transformers says: {message}"
+        ) from error
     finally:
         logging.set_verbosity(verbosity)
     if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):

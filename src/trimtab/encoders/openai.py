@@ -1,12 +1,11 @@
 """`openai:<ViT-B/16, RN50, ... or file.pt>`: OpenAI's original CLIP checkpoints, without OpenAI's package."""
 
-import shutil
 import sys
 import tempfile
-import urllib.request
 from pathlib import Path
 
 from trimtab.checksums import sha256_of
+from trimtab.download import download
 from trimtab.encoders.checkpoints import read_checkpoint
 from trimtab.encoders.clip_layout import clip_encoder
 from trimtab.encoders.torch_encoder import TorchEncoder
@@ -53,8 +52,7 @@ def published_checkpoint(model: str) -> Path:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=ours.parent) as scratch:
         fetched = Path(scratch) / file_name
         try:
-            with urllib.request.urlopen(address, timeout=20) as answer, fetched.open("wb") as stream:
-                shutil.copyfileobj(answer, stream)
+            download(address, fetched, model)
         except OSError as error:
             raise TrimtabError(
                 f"{model} could not be fetched ({error}); put {file_name} into {ours.parent} yourself."
