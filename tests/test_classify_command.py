@@ -1,6 +1,7 @@
 """`trimtab classify` as a stranger types it."""
 
 import csv
+import io
 import json
 import os
 import signal
@@ -154,6 +155,21 @@ def test_wrong_options_are_one_sentence(photos, arguments, words):
     result = trimtab("photos", *arguments)
     assert isinstance(result.exception, TrimtabError)
     assert words in str(result.exception)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such file names")
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_file_names_that_are_not_utf8_or_hold_odd_characters(photos, format):
+    odd = [os.fsdecode(b"photos/caf\xe9.png"), 'photos/line\u2028break, "quoted".png', "photos/犬.png"]
+    for name in odd:
+        Path(name).write_bytes(photos[0].read_bytes())
+    options = (*LABELS, "--format", format, "--state", "state", "-o", "out")
+    assert trimtab(odd[0], odd[1], *options).exit_code == 0
+    again = trimtab(*odd, *options)
+    assert "Classified: 1\n" in again.stderr
+    text = Path("out").read_bytes().decode("utf-8", "surrogateescape")
+    read = csv.DictReader(io.StringIO(text)) if format == "csv" else map(json.loads, text.split("\n")[:-1])
+    assert [row["path"] for row in read] == odd
 
 
 def test_a_failed_start_leaves_no_file(photos):

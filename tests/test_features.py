@@ -456,6 +456,13 @@ def test_missing_and_damaged_npz(tmp_path):
         import_npz(tmp_path / "bad.npz")
 
 
+def test_names_in_any_script_and_names_that_are_not_utf8(tmp_path):
+    ids = ("Straße.jpg", "猫 \u2028.png", "latin-\udce9.png", *description().ids[3:])
+    store = write(tmp_path / "s", description(ids=ids, class_names=("chat", "犬", "hibou", "crapaud")))
+    assert FeatureStore.open(store.path).ids == ids
+    assert FeatureStore.open(store.path).class_names[1] == "犬"
+
+
 def test_manifest_is_plain_json(store):
     manifest = json.loads((store.path / "manifest.json").read_text())
     assert manifest["format"] == "trimtab-features"

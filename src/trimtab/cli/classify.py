@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from trimtab.cli.classify_lines import FORMATS, open_lines
+from trimtab.cli.classify_lines import FORMATS, keep_odd_names, open_lines
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def classify(
         keeper = _StateKeeper(classifier, state)
         notes = Console(stderr=True, highlight=False)
         unreadable = 0
-        signal.signal(signal.SIGTERM, _stop)
+        before = signal.signal(signal.SIGTERM, _stop)
         try:
             for path in _with_bar(paths, notes, wanted=out is not None):
                 if path in lines.already_there:
@@ -72,6 +72,7 @@ def classify(
                 lines.write(path, guesses)
                 keeper.save_sometimes()
         finally:
+            signal.signal(signal.SIGTERM, before)
             keeper.save()
     notes.print(f"Classified: {lines.written}" + (f", unreadable: {unreadable}" if unreadable else ""))
     if unreadable:
@@ -95,6 +96,7 @@ def _images(paths: list[str]) -> Iterator[str]:
 
     for path in paths:
         if path == "-":
+            keep_odd_names(sys.stdin)
             yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
         elif Path(path).is_dir():
             listing = Listing()

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from trimtab.errors import TrimtabError
+from trimtab.whole_files import write_whole
 
 if TYPE_CHECKING:
     from trimtab.classifier import Guess
 
 FORMATS = ("table", "csv", "jsonl")
+ODD_NAMES = "surrogateescape"  # file names need not be UTF-8; they come out as they went in
 
 
 class Lines:
@@ -48,13 +50,14 @@ def open_lines(format: str, out: Path | None, top: int, label_width: int, resumi
     make_line = {"table": _table_line(label_width), "csv": _csv_line, "jsonl": _json_line}[format]
     header = _csv_row(_csv_header(top)) + "\n" if format == "csv" else ""
     if out is None:
+        keep_odd_names(sys.stdout)
         sys.stdout.write(header)
         yield Lines(sys.stdout, make_line, frozenset())
         return
     out = out.expanduser()
     before = _lines_before(out, format, header, resuming) if out.exists() else None
     try:
-        file = out.open("a", encoding="utf-8", newline="")
+        file = out.open("a", encoding="utf-8", errors=ODD_NAMES, newline="")
     except OSError as error:
         raise TrimtabError(f"{out} cannot be written: {error.strerror or error}.") from None
     lines = Lines(file, make_line, before or frozenset())
@@ -69,6 +72,12 @@ def open_lines(format: str, out: Path | None, top: int, label_width: int, resumi
             raise
 
 
+def keep_odd_names(stream: IO[str]) -> None:
+    """Let file names that are not UTF-8 pass through standard input or output."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors=ODD_NAMES)
+
+
 def _lines_before(out: Path, format: str, header: str, resuming: bool) -> frozenset[str]:
     """The paths that are already in the file; a last line that a kill has torn is cut off."""
     if not resuming:
@@ -78,16 +87,16 @@ def _lines_before(out: Path, format: str, header: str, resuming: bool) -> frozen
     if format == "table":
         raise TrimtabError(f"{out} exists; a table cannot be continued, use --format csv or jsonl.")
     try:
-        text = out.read_text(encoding="utf-8")
+        text = out.read_bytes().decode("utf-8", ODD_NAMES)
         whole = text[: text.rfind("\n") + 1]
         if format == "csv":
             if not whole.startswith(header):
                 raise ValueError
-            found = frozenset(row[0] for row in list(csv.reader(whole.splitlines(keepends=True)))[1:])
+            found = frozenset(row[0] for row in list(csv.reader(io.StringIO(whole, newline="")))[1:])
         else:
-            found = frozenset(json.loads(line)["path"] for line in whole.splitlines())
+            found = frozenset(json.loads(line)["path"] for line in whole.split("\n")[:-1])
         if whole != text:
-            out.write_text(whole, encoding="utf-8", newline="")
+            write_whole(out, whole.encode("utf-8", ODD_NAMES))
     except OSError as error:
         raise TrimtabError(f"{out} cannot be read: {error.strerror or error}.") from None
     except (ValueError, KeyError, TypeError, IndexError):

@@ -118,8 +118,8 @@ class Manifest:
 
 
 def canonical(content: Mapping[str, Any]) -> bytes:
-    """JSON with one spelling only, so that equal content has equal bytes."""
-    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+    """JSON with one spelling only, so that equal content has equal bytes; in ASCII, as file names need not be UTF-8."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
 def info_from(content: Mapping[str, Any]) -> StoreInfo:
