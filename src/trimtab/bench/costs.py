@@ -61,6 +61,19 @@ def _mcp(size: Size, parameters: dict[str, Any]) -> float:
     )
 
 
+def _mcp_plus(size: Size, parameters: dict[str, Any]) -> float:
+    """MCP, and one step: entropy over the views (forward), its gradients (backward), both sides of the alignment."""
+    entropy = size.products(size.views, size.classes * (1 + parameters["negative_slots"]))
+    backward = 2 * size.products(size.kept, size.classes)
+    alignment = 3 * size.products(size.classes, size.classes) if parameters["align_weight"] else 0.0
+    moved = size.products(size.kept + 2, size.classes)
+    return _mcp(size, parameters) + entropy + backward + alignment + moved
+
+
+def _tps(size: Size, parameters: dict[str, Any]) -> float:  # noqa: ARG001
+    return size.products(size.views, size.classes) + size.products(size.kept, size.classes) + _zero_shot(size, {})
+
+
 def _tda(size: Size, parameters: dict[str, Any]) -> float:
     positives, negatives = parameters["positive_slots"], parameters["negative_slots"]
     return (
@@ -90,4 +103,6 @@ COUNTS: dict[str, Callable[[Size, dict[str, Any]], float]] = {
     "boostadapter": _boostadapter,
     "dmn": _dmn,
     "mcp": _mcp,
+    "mcp_plus": _mcp_plus,
+    "tps": _tps,
 }

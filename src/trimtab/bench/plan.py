@@ -11,6 +11,7 @@ from trimtab.bench.preset import Preset
 from trimtab.data.order_names import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
+from trimtab.fusion import new_fusion
 from trimtab.methods import list_methods, make_method
 from trimtab.methods.base import Method
 
@@ -40,8 +41,9 @@ class Run:
 
     def file_of(self, weights: str) -> str:
         """Where the record of one way of weighing goes, below the folder of results."""
-        key = [self.fingerprint, self.method, sorted(self.parameters.items()), self.order, self.seed, self.views]
-        digest = hashlib.sha256(json.dumps([*key, weights], default=list).encode()).hexdigest()[:8]
+        what = [self.fingerprint, self.method, sorted(self.parameters.items()), self.variant, self.tuned_on]
+        key = [*what, self.order, self.seed, self.views, weights]
+        digest = hashlib.sha256(json.dumps(key, default=list).encode()).hexdigest()[:8]
         return f"{_plain(self.dataset)}/{_plain(self.order)}-{self.seed}/{self.method}-{weights}-{digest}.json"
 
     @property
@@ -148,7 +150,16 @@ def possible_weights(method: Method, wanted: Sequence[str]) -> tuple[str, ...]:
     fusion = method.parameters().get("fusion")
     if len(method.parts) == 1 or (isinstance(fusion, tuple) and 0 in fusion):
         return ("fixed",)
-    return tuple(dict.fromkeys(name for name in wanted if name != "auto" or fusion is not None))
+    return tuple(dict.fromkeys(name for name in wanted if name != "auto" or (fusion and _can_be_auto(method.parts))))
+
+
+def _can_be_auto(parts: Sequence[str]) -> bool:
+    """Whether weights can be found without labels for these parts."""
+    try:
+        new_fusion("auto", parts, classes=2)
+    except TrimtabError:
+        return False
+    return True
 
 
 def labelled_store(path: str | Path) -> FeatureStore:

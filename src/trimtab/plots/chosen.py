@@ -7,8 +7,7 @@ import numpy as np
 from trimtab.bench.record import Record
 from trimtab.bench.results import Results
 from trimtab.errors import TrimtabError
-
-RowKey = tuple[str, str]  # method, variant
+from trimtab.report.groups import RowKey, row_of, under_weights
 
 
 def records_for(
@@ -16,8 +15,7 @@ def records_for(
 ) -> list[Record]:
     """The good records under one way of weighing, on one kind of order; methods of one part have only one way."""
     good = [record for record in results.records if record.ok]
-    weighed = {key_of(record) for record in good if record.about.weights != "fixed"}
-    found = [r for r in good if r.about.weights == (weights if key_of(r) in weighed else "fixed")]
+    found = under_weights(good, weights)
     wanted = order or most_usual([record.about.order for record in found])
     found = [record for record in found if record.about.order == wanted]
     if dataset is not None:
@@ -41,16 +39,11 @@ def only_dataset(results: Results, dataset: str | None) -> str:
     return dataset
 
 
-def key_of(record: Record) -> RowKey:
-    """What stands in one row of a table, or is one line in a figure."""
-    return record.about.method, record.about.variant
-
-
 def by_method(records: Sequence[Record]) -> dict[RowKey, list[Record]]:
     """Each method's records, in the order of their seeds."""
     found: dict[RowKey, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.about.seed):
-        found.setdefault(key_of(record), []).append(record)
+        found.setdefault(row_of(record), []).append(record)
     return found
 
 

@@ -52,21 +52,28 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
     names = column_names(records)
     found: dict[tuple[str, str, str, str], dict[tuple[RowKey, str], list[Record]]] = {}
     used = [weights for weights in WEIGHTS if any(record.about.weights == weights for record in records)]
-    weighed = {(r.about.method, r.about.variant) for r in records if r.about.weights != "fixed"}
-    for record in sorted(records, key=lambda record: record.about.seed):
-        about = record.about
-        row = (about.method, about.variant)
-        # A prediction of one part has nothing to weigh: it stands in every table as it is.
-        tables = [about.weights] if row in weighed else used
-        for weights in tables:
+    for weights in used:
+        for record in sorted(under_weights(records, weights), key=lambda record: record.about.seed):
+            about = record.about
             key = (benchmark_of(about.dataset), about.encoder, about.order, weights)
             cells = found.setdefault(key, {})
-            cells.setdefault((row, names[store_of(about)]), []).append(record)
+            cells.setdefault((row_of(record), names[store_of(about)]), []).append(record)
     rank = {"Cross-domain benchmark": 0, "Natural distribution shifts": 1}
     keys = sorted(
         found, key=lambda key: (rank.get(key[0], 2), key[1], key[2] != "shuffled", key[2], used.index(key[3]))
     )
     return [Group(*key, found[key]) for key in keys]
+
+
+def row_of(record: Record) -> RowKey:
+    """What stands in one row of a table, or is one line in a figure."""
+    return record.about.method, record.about.variant
+
+
+def under_weights(records: Sequence[Record], weights: str) -> list[Record]:
+    """The records under one way of weighing; rows that do not know it (one part has nothing to weigh) as they are."""
+    knowing = {row_of(record) for record in records if record.about.weights == weights}
+    return [r for r in records if r.about.weights == (weights if row_of(r) in knowing else "fixed")]
 
 
 def store_of(about: About) -> tuple[str, str, int]:

@@ -43,7 +43,7 @@ def html_page(
 
 
 def _table(table: Table) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in ["Method", *table.head])
+    head = "".join(f"<th>{escape(name)}</th>" for name in [table.first, *table.head])
     lines = [f"<h2>{escape(table.title)}</h2>", f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>']
     for row in table.rows:
         cells = [f"<td>{escape(row.label)}</td>"]

@@ -37,7 +37,7 @@ def _latex_table(table: Table) -> str:
         rf"\caption{{{escaped(table.title)}. {' '.join(map(escaped, table.notes))}}}",
         rf"\begin{{tabular}}{{l{'r' * len(table.head)}}}",
         r"\toprule",
-        _line(["Method", *table.head]),
+        _line([table.first, *table.head]),
         r"\midrule",
     ]
     quoted = False

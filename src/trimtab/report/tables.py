@@ -49,6 +49,7 @@ class Table:
     head: list[str]
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
+    first: str = "Method"  # the head of the labels' column
 
 
 def report_tables(results: Results) -> list[Table]:
@@ -97,7 +98,11 @@ def row_label(key: RowKey, group: Group) -> str:
     method, variant = key
     label = TITLES.get(method, method) + (f" [{variant}]" if variant else "")
     records = [record for (row, _), found in group.cells.items() if row == key for record in found]
-    return f"{label} ({ORACLE})" if any(record.about.uses_labels for record in records) else label
+    if any(record.about.uses_labels for record in records):
+        return f"{label} ({ORACLE})"
+    # A sum of several parts in a table of another way of weighing says which it has.
+    several = records[0].weight_values.keys() if records[0].about.weights != group.weights else ()
+    return f"{label} (fixed weights)" if len(several) > 1 else label
 
 
 def column_title(column: str) -> str:
@@ -212,8 +217,8 @@ def _quality(group: Group, key: RowKey, column: str, records: list[Record]) -> l
         f"{100 * mean['ece']:.2f}",
         f"{mean['nll']:.3f}",
         f"{mean['brier']:.3f}",
-        _difference(against_baseline(group, key, column)),
-        "" if rival is None else f"{_difference(rival[1])} {TITLES.get(rival[0][0], rival[0][0])}",
+        difference_text(against_baseline(group, key, column)),
+        "" if rival is None else f"{difference_text(rival[1])} {TITLES.get(rival[0][0], rival[0][0])}",
     ]
     return [Cell(text) for text in texts]
 
@@ -232,7 +237,8 @@ def _cost(records: list[Record]) -> list[Cell]:
     return [Cell(text) for text in texts]
 
 
-def _difference(found: Comparison | None) -> str:
+def difference_text(found: Comparison | None) -> str:
+    """A difference in points with its p-value."""
     if found is None:
         return ""
     p = "p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}"

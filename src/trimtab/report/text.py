@@ -12,7 +12,7 @@ from trimtab.report.tables import Table
 def print_tables(tables: Sequence[Table], console: Console) -> None:
     """Show tables on a terminal."""
     for table in tables:
-        shown = RichTable("Method", *map(escape, table.head), title=escape(table.title), title_justify="left")
+        shown = RichTable(table.first, *map(escape, table.head), title=escape(table.title), title_justify="left")
         for column in shown.columns[1:]:
             column.justify = "right"
         for row in table.rows:
@@ -30,7 +30,7 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    lines = [f"### {table.title}", "", _line(["Method", *table.head]), _line(["---", *["---:"] * len(table.head)])]
+    lines = [f"### {table.title}", "", _line([table.first, *table.head]), _line(["---", *["---:"] * len(table.head)])]
     for row in table.rows:
         label = f"*{row.label}*" if row.quoted else row.label
         lines.append(_line([label, *(f"**{cell.text}**" if cell.best else cell.text for cell in row.cells)]))

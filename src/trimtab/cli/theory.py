@@ -1,0 +1,46 @@
+"""`trimtab theory`: how much of the paper's argument for the align cache can be seen on a store."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")]
+Order = Annotated[str, typer.Option(help="Order of the stream: shuffled, dirichlet:0.1, ...")]
+Seed = Annotated[int, typer.Option(help="Seed of the order.")]
+Beta = Annotated[float, typer.Option(help="Exponent of the low-noise assumption.")]
+Rows = Annotated[int, typer.Option(help="How many classes to show.")]
+
+
+def theory(store: Store, order: Order = "shuffled", seed: Seed = 0, beta: Beta = 1.0, rows: Rows = 20) -> None:
+    """Run MCP on a store and evaluate the densities and bounds behind its align cache, with what they assume."""
+    from rich.console import Console
+
+    from trimtab.features import FeatureStore
+    from trimtab.report import print_tables
+    from trimtab.report.tables import Cell, Row, Table
+    from trimtab.theory import CAVEATS, check_theory
+
+    found = check_theory(FeatureStore.open(store), order=order, seed=seed, beta=beta)
+    head = ["d0", "P(inside)", "c_a/c_t", "k_t/n_t", "k_a/n_a", "retention"]
+    lines = []
+    for density in found.held[:rows]:
+        texts = [
+            f"{density.radius:.3f}",
+            f"{density.inside:.3f}",
+            f"{density.density_ratio:.2f}",
+            f"{density.stored_entropy}/{density.offered}",
+            f"{density.stored_align}/{density.aligned}",
+            f"{density.retention:.2f}",
+        ]
+        lines.append(Row(density.name, [Cell(text) for text in texts]))
+    medians = [f"{found.median(name):.3f}" for name in ("radius", "inside", "density_ratio")]
+    lines.append(Row("(median)", [Cell(t) for t in (*medians, "", "", f"{found.median('retention'):.2f}")]))
+    summary = (
+        f"Bounds up to a constant (d = {found.dim}, beta = {beta:g}): Proposition 1 {found.bounds.entropy_only:.4f}, "
+        f"Proposition 2 {found.bounds.with_align:.4f}, ratio {found.bounds.ratio:.4f}."
+    )
+    title = f"{found.dataset}: the align cache's argument on this stream"
+    console = Console(highlight=False)
+    notes = [summary, *(f"Assumed or unknown: {caveat}" for caveat in CAVEATS)]
+    print_tables([Table(title, head, lines, notes, first="Class")], console)

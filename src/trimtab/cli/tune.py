@@ -1,0 +1,57 @@
+"""`trimtab tune`: search a method's parameters on labelled features and save them as a preset."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A labelled feature store.")]
+MethodName = Annotated[str, typer.Option("--method", help="The method to tune.")]
+Trials = Annotated[int, typer.Option(help="How many settings are tried in all.")]
+Images = Annotated[int | None, typer.Option(help="Search on so many images only.")]
+Holdout = Annotated[float, typer.Option(help="Share of the images that the search does not see.")]
+Seed = Annotated[int, typer.Option(help="Seed of the order and of the search.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="The preset's file.")]
+
+
+def tune(
+    store: Store,
+    method: MethodName = "mcp",
+    trials: Trials = 50,
+    images: Images = None,
+    holdout: Holdout = 0.5,
+    seed: Seed = 0,
+    out: Out = Path("preset.json"),
+) -> None:
+    """Search affinities and capacities with labels (an ORACLE), and save the best as a preset for `bench --preset`."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from trimtab.tune import tune as search
+
+    journal = out.with_suffix(".journal")
+    console = Console(stderr=True, highlight=False)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(f"tuning {method}", total=trials)
+
+        def on_trial(done: int, best: float) -> None:
+            progress.update(bar, completed=done, description=f"tuning {method}: ORACLE {best:.2f} %")
+
+        try:
+            found = search(
+                store,
+                method,
+                trials=trials,
+                images=images,
+                holdout=holdout,
+                seed=seed,
+                journal=journal,
+                on_trial=on_trial,
+            )
+        except KeyboardInterrupt:
+            console.print(f"Interrupted; {journal} keeps the trials, run the same command again to go on.")
+            raise typer.Exit(130) from None
+    found.preset.save(out)
+    for sentence in found.sentences():
+        typer.echo(sentence)
+    typer.echo(f"written: {out}")
