@@ -11,7 +11,20 @@ from trimtab.errors import TrimtabError
 
 # Each verb lives in a module of this name below trimtab.cli, as a function of the same name.
 # A verb imports what is heavy inside its function, so that `trimtab --help` is quick.
-VERBS: tuple[str, ...] = ("demo", "encode", "classify", "bench", "report", "plot", "ablate", "data", "prompts", "export")
+VERBS: tuple[str, ...] = (
+    "demo",
+    "encode",
+    "classify",
+    "bench",
+    "report",
+    "plot",
+    "ablate",
+    "theory",
+    "tune",
+    "data",
+    "prompts",
+    "export",
+)
 
 app = typer.Typer(
     name="trimtab",
