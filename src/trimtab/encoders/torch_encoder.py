@@ -41,11 +41,14 @@ class PixelScale:
 class ImageTower(torch.nn.Module):
     """(B, size, size, 3) bytes -> (B, d) float32 features, around a module that takes (B, 3, size, size)."""
 
+    factor: torch.Tensor
+    offset: torch.Tensor
+
     def __init__(self, inner: torch.nn.Module, scale: PixelScale) -> None:
         super().__init__()
         self.inner = inner
-        self.factor = torch.nn.Buffer(torch.tensor(scale.factor).view(1, 3, 1, 1))
-        self.offset = torch.nn.Buffer(torch.tensor(scale.offset).view(1, 3, 1, 1))
+        self.register_buffer("factor", torch.tensor(scale.factor).view(1, 3, 1, 1))
+        self.register_buffer("offset", torch.tensor(scale.offset).view(1, 3, 1, 1))
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Scale in float32 whatever the precision: bytes times a small factor would lose digits in half precision."""
