@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from bench_stores import Breaks, make_store
 from trimtab import bench
 from trimtab.bench import plan as plans
+from trimtab.bench.costs import gflops_per_image
 from trimtab.bench.preset import Preset
 from trimtab.bench.record import packed, read_record, write_record
 from trimtab.bench.runner import OrderedRows
@@ -20,7 +21,7 @@ from trimtab.cli.bench import changes_of
 from trimtab.cli.main import app
 from trimtab.data.order_names import order_by_name
 from trimtab.errors import TrimtabError
-from trimtab.methods import make_method
+from trimtab.methods import list_methods, make_method
 
 
 @pytest.fixture(scope="module")
@@ -210,8 +211,11 @@ def test_the_command_writes_records(store, tmp_path):
 def test_ctrl_c_keeps_what_is_done_and_leaves_no_worker(tmp_path):
     """Interrupt a real benchmark after its first record; what is on the disk is whole, and a second try finishes."""
     big = make_store(tmp_path / "big", images=4000)
-    command = [sys.executable, "-m", "trimtab.cli.main", "bench", str(big.path), "--methods", "mcp", "--orders", "6"]
-    command += ["--weights", "fixed", "--workers", "2", "-o", str(tmp_path / "out")]
+    # A process that was started in the background ignores interrupts, and so would its children.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{listen}; from trimtab.cli.main import run; run()"]
+    command += ["bench", str(big.path), "--methods", "mcp", "--orders", "6", "--weights", "fixed", "--workers", "2"]
+    command += ["-o", str(tmp_path / "out")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(list(tmp_path.glob("out/*/*/*.json"))) < 2:
@@ -224,3 +228,20 @@ def test_ctrl_c_keeps_what_is_done_and_leaves_no_worker(tmp_path):
     assert found.records
     assert all(record.ok for record in found.records)
     assert not list((tmp_path / "out").rglob("*.part"))
+
+
+def test_every_method_has_a_count_of_operations_that_grows_with_the_task():
+    for name in list_methods():
+        method = make_method(name)
+        sizes = ((10, 64), (10, 128), (20, 64))
+        small, wide, many = (gflops_per_image(method, classes=c, dim=d, views=1) for c, d in sizes)
+        assert small is not None, f"{name} has no count in trimtab.bench.costs"
+        assert 0 < small < wide
+        assert small < many
+
+
+def test_counts_by_hand():
+    """MCP at C = 2, d = 4, V = 3: texts 3x2, items 2x(1+1+1), all of 8 operations; norms of 3 items; masks."""
+    method = make_method("mcp", entropy_slots=1, align_slots=1, negative_slots=1)
+    found = gflops_per_image(method, classes=2, dim=4, views=3)
+    assert found == pytest.approx((3 * 2 * 8 + 2 * 3 * 8 + 2 * 2 * 3 * 3 + 2 * 2 * 1 * 2) / 1e9)

@@ -29,6 +29,8 @@ SPACE: dict[str, Callable[["optuna.Trial", str], float | int]] = {
     "_beta": lambda trial, name: trial.suggest_float(name, 0.5, 12.0),
     "center_weight": lambda trial, name: trial.suggest_float(name, 0.0, 1.0),
     "learning_rate": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+    "lr_text": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+    "lr_image": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
 }
 
 

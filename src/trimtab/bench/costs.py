@@ -70,6 +70,13 @@ def _mcp_plus(size: Size, parameters: dict[str, Any]) -> float:
     return _mcp(size, parameters) + entropy + backward + alignment + moved
 
 
+def _dpe(size: Size, parameters: dict[str, Any]) -> float:
+    """Zero-shot of the views, visual prototypes, one step with its one-sided alignment, and the moved prototypes."""
+    step = 2 * size.products(1, size.classes) + size.products(1, size.classes * parameters["positive_slots"])
+    alignment = 3 * size.products(size.classes, size.classes) if parameters["align_weight"] else 0.0
+    return size.products(size.views, size.classes) + step + alignment + 2 * size.products(1, size.classes)
+
+
 def _tps(size: Size, parameters: dict[str, Any]) -> float:  # noqa: ARG001
     return size.products(size.views, size.classes) + size.products(size.kept, size.classes) + _zero_shot(size, {})
 
@@ -105,4 +112,5 @@ COUNTS: dict[str, Callable[[Size, dict[str, Any]], float]] = {
     "mcp": _mcp,
     "mcp_plus": _mcp_plus,
     "tps": _tps,
+    "dpe": _dpe,
 }
