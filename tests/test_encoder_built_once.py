@@ -3,6 +3,7 @@ import json
 import pytest
 
 from trimtab.encoders.built_once import CHECKSUMS, built_once
+from trimtab.errors import TrimtabError
 
 
 def build(folder):
@@ -49,6 +50,12 @@ def test_an_interrupted_build_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         built_once(tmp_path / "tower", interrupted, "tower")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(TrimtabError, match=r"file cannot be written to .* set TRIMTAB_CACHE"):
+        built_once(tmp_path / "file" / "tower", build, "tower")
 
 
 def test_two_builders_at_once_agree(tmp_path):

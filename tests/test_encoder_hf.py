@@ -160,7 +160,7 @@ def test_a_folder_without_tokenizer(tmp_path):
     tiny_clips.save_hf_clip(folder)
     for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
         (folder / name).unlink()
-    with pytest.raises(TrimtabError, match="tokenizer files are missing|no usable tokenizer"):
+    with pytest.raises(TrimtabError, match=r"tokenizer files are missing|no usable tokenizer"):
         load_encoder(f"hf:{folder}")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.checksums import sha256_of
+from trimtab.errors import TrimtabError
 
 CHECKSUMS = "checksums.json"
 
@@ -22,8 +23,12 @@ def built_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
         return folder
     damaged = folder.exists()
     print(f"trimtab: {'rebuilding the damaged' if damaged else 'preparing the'} {what}, once ...", file=sys.stderr)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        message = f"{folder.parent} cannot be written to ({error}); set TRIMTAB_CACHE to a folder that can."
+        raise TrimtabError(message) from error
     try:
         build(temporary)
         checksums = {path.name: sha256_of(path) for path in sorted(temporary.iterdir())}
