@@ -85,7 +85,7 @@ def test_a_class_with_nothing_cached_reads_out_its_text():
 
 def test_an_image_can_see_itself_only_when_it_is_written_first():
     task, features = random_stream(classes=6, dim=12, views=1, images=1, seed=1)
-    seen = MCP(order="write_first").start(task).run(features).parts["prototype"]
-    unseen = MCP(order="predict_first").start(task).run(features).parts
+    seen = MCP(order="write_first", positive_alpha=3.0).start(task).run(features).parts["prototype"]
+    unseen = MCP(order="predict_first", positive_alpha=3.0).start(task).run(features).parts
     assert np.abs(seen - unseen["text"]).max() > 1e-3
     np.testing.assert_allclose(unseen["prototype"], unseen["text"], atol=1e-6)

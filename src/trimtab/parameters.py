@@ -67,6 +67,25 @@ def number(default: float, least: float = -math.inf, most: float = math.inf) -> 
     return field(default=default, metadata={"allowed": Range(least, most, whole=False)})
 
 
+@dataclass(frozen=True)
+class RangeOrAuto:
+    """A number of a range, or the word "auto"."""
+
+    range: Range
+
+    def problem(self, value: object) -> str | None:
+        """What is wrong with a value, or None."""
+        return None if value == "auto" or not self.range.problem(value) else f"must be {self}"
+
+    def __str__(self) -> str:
+        return f"{self.range} or 'auto'"
+
+
+def number_or_auto(default: float | str, least: float = -math.inf, most: float = math.inf) -> Any:
+    """A field that holds a number, or "auto" to have it found from the stream."""
+    return field(default=default, metadata={"allowed": RangeOrAuto(Range(least, most, whole=False))})
+
+
 def slots(default: int) -> Any:
     """A field that holds a number of cache slots per class; 0 switches the cache off."""
     return field(default=default, metadata={"allowed": Range(0, math.inf, whole=True)})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from trimtab.block import Block, Image
 from trimtab.equations import Array
-from trimtab.fusion import FixedWeights
+from trimtab.fusion import FixedWeights, Fusion
 from trimtab.parameters import check, choice, number
 from trimtab.state import State
 from trimtab.task import Task
@@ -45,7 +45,7 @@ class Method(ABC):
         """A block of images as the text sees them."""
         return Block(task, views, first)
 
-    def new_fusion(self, task: Task) -> FixedWeights:  # noqa: ARG002
+    def new_fusion(self, task: Task) -> Fusion:  # noqa: ARG002
         """What makes one prediction of the parts."""
         return FixedWeights(self.parts, (1.0,) * len(self.parts))
 

@@ -22,16 +22,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.bank import Bank
 from trimtab.block import Block, Image, Query
 from trimtab.equations import Array, affinity, entropy, normalised_entropy, softmax
-from trimtab.fusion import FixedWeights
-from trimtab.methods.base import CacheMethod
-from trimtab.parameters import choice, number, slots, switch
+from trimtab.methods.weighed import WeighedMethod
+from trimtab.parameters import choice, number, number_or_auto, slots, switch
+from trimtab.prototype_strength import PrototypeStrength
 from trimtab.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
 from trimtab.state import State
 from trimtab.task import Task
+
+USUAL_ALPHA = 3.0  # the middle of the authors' values, for the reflecting mechanism when positive_alpha is "auto"
 
 
 @dataclass
@@ -43,10 +46,11 @@ class MCPState(State):
     reflected: AffinitySums  # what the entropy cache alone says, for the reflecting mechanism
     retrieved: RetrievalCosines  # <f, r_c>
     penalties: NegativePenalties  # what the negative cache says against each class
+    strength: PrototypeStrength  # how strongly <f, v_c> speaks, unless positive_alpha is a number
 
 
 @dataclass(frozen=True, kw_only=True)
-class MCP(CacheMethod):
+class MCP(WeighedMethod):
     """Multi-cache enhanced prototypes. Defaults are the paper's, where it states one."""
 
     name: ClassVar[str] = "mcp"
@@ -55,7 +59,7 @@ class MCP(CacheMethod):
     entropy_slots: int = slots(10)
     align_slots: int = slots(10)
     negative_slots: int = slots(3)
-    positive_alpha: float = number(3.0, least=0)
+    positive_alpha: float | str = number_or_auto("auto", least=0)
     positive_beta: float = number(8.0, least=0)
     negative_alpha: float = number(0.117, least=0)
     negative_beta: float = number(1.0, least=0)
@@ -67,15 +71,10 @@ class MCP(CacheMethod):
     retrieval_beta: float = number(5.5, least=0)
     promotion: bool = switch(True)
     query: Query = choice("plain", ("plain", "confident_mean"))
-    fusion: tuple[float, ...] = (1.0, 1.0, 1.0)
 
     def look(self, task: Task, views: Array, first: int) -> Block:
         """A block of images as the text sees them."""
         return Block(task, views, first, self.view_fraction, self.query)
-
-    def new_fusion(self, task: Task) -> FixedWeights:  # noqa: ARG002
-        """alpha_1, alpha_2, alpha_3. # Eq. 5"""
-        return FixedWeights(self.parts, self.fusion)
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
@@ -85,7 +84,7 @@ class MCP(CacheMethod):
         return MCPState(
             bank=bank,
             visual=MeanProducts(bank, slice(1, align_end)),
-            reflected=AffinitySums(bank, bank.sections["entropy"], self.positive_alpha, self.positive_beta),
+            reflected=AffinitySums(bank, bank.sections["entropy"], self._reflecting_alpha, self.positive_beta),
             retrieved=RetrievalCosines(bank, slice(0, align_end), self.retrieval_beta),
             penalties=NegativePenalties(
                 bank,
@@ -95,6 +94,7 @@ class MCP(CacheMethod):
                 self.mask_low,
                 self.mask_high,
             ),
+            strength=PrototypeStrength(),
         )
 
     def observe(self, image: Image, state: MCPState) -> None:
@@ -107,17 +107,29 @@ class MCP(CacheMethod):
             state.bank.write(image.vote_label, align_slot, image, image.vote_entropy, plain)
         if self._is_uncertain(image.entropy, image):
             self._reflect(image, state)
+        if self.positive_alpha == "auto":
+            state.strength.learn(image, state.visual.at(image), _holds_items(state.bank))
 
     def predict(self, image: Image, state: MCPState) -> dict[str, Array]:
         """The three parts: what the text says, what the prototypes say, what the retrieved items say."""
-        holds_items = state.bank.occupied[:, 1 : state.bank.sections["align"].stop].any(axis=1)
-        support = affinity(state.visual.at(image), self.positive_alpha, self.positive_beta) * holds_items
+        support = self._prototype_support(state.visual.at(image), state)
         retrieved = np.float32(image.block.task.logit_scale) * state.retrieved.at(image)
         return {
             "text": image.vote,
             "prototype": softmax(image.logits + support - state.penalties.at(image)),  # Eq. 4
             "retrieval": softmax(retrieved),  # Eq. 3
         }
+
+    @property
+    def _reflecting_alpha(self) -> float:
+        return float(USUAL_ALPHA if self.positive_alpha == "auto" else self.positive_alpha)
+
+    def _prototype_support(self, cosines: Array, state: MCPState) -> Array:
+        """What the visual prototypes add to the text's logits. # Eq. 4, left"""
+        holds_items = _holds_items(state.bank)
+        if self.positive_alpha == "auto":
+            return state.strength.support(cosines, holds_items)
+        return affinity(cosines, float(self.positive_alpha), self.positive_beta) * holds_items
 
     def _align_slot(self, image: Image, state: MCPState) -> int | None:
         """Where the align cache would take the image: it must be more certain than the least certain item of its class,
@@ -154,3 +166,13 @@ class MCP(CacheMethod):
                 state.penalties.write(label, slot, image, calibrated, probabilities)
         elif self.promotion and normalised_entropy(calibrated, len(image.logits)) <= self.entropy_low:
             state.bank.offer("entropy", label, image, calibrated)
+
+
+def _holds_items(bank: Bank) -> NDArray[np.bool_]:
+    """(C,): the classes that have a visual prototype."""
+    # A section fills from its first slot on and never loses an item, so its first slot speaks for it.
+    firsts = [span.start for span in (bank.sections["entropy"], bank.sections["align"]) if span.start < span.stop]
+    holds_items = np.zeros(len(bank.occupied), np.bool_)
+    for first in firsts:
+        np.logical_or(holds_items, bank.occupied[:, first], out=holds_items)
+    return holds_items

@@ -1,0 +1,108 @@
+"""Weights without labels: a product of experts that speak with equal force, less their habits, as far as they agree.
+
+Parts differ in how loudly they speak (retrieval's logits spread ten times as far as the text's) and in what they say
+whatever the image is (some classes are near to everything). Neither is evidence. So from the unlabeled stream itself:
+
+* habit: the mean of a part's logits for a class, over the images that are not of this class, is taken off;
+* force: a part is scaled so that its logits spread as far as the text's, among the classes that are plausible;
+* trust: retrieval counts as much as its favourite class is probable under the prototypes, compared with how probable
+  they find a class drawn from themselves; both over the last images only, so that a bank gone wrong is noticed.
+
+Nothing is known at the first image, which gets the text's prediction. docs/weights-without-labels.md has the study.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.equations import Array
+from trimtab.errors import TrimtabError
+from trimtab.fusion import loops
+from trimtab.state import Arrays
+
+PARTS = ("text", "prototype", "retrieval")
+# The text counts half, because the prototype part holds the text's logits too.
+SHARES = np.array([0.5, 1.0, 1.0])
+# How much of a part's habit is taken off. The text's habit is half an opinion: what it often sees is often there.
+HABITS = np.array([0.5, 0.5, 1.0])
+LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
+
+
+class AutoWeights:
+    """Weighs text, prototypes and retrieval by what the stream shows of them, without labels.
+
+    Combining costs a few passes over the C classes; what is learned takes 4 C + 6 numbers.
+    """
+
+    def __init__(self, parts: Sequence[str], classes: int) -> None:
+        if tuple(parts) != PARTS:
+            raise TrimtabError(
+                f"fusion 'auto' weighs {', '.join(PARTS)}, but this prediction has {', '.join(parts)}; give weights."
+            )
+        self.seen = np.zeros(1, np.int64)
+        self.habit = np.zeros((len(PARTS), classes))  # sums of logits over the images not of the class
+        self.habit_weight = np.zeros(classes)  # how many images these are
+        self.spread = np.ones(len(PARTS))  # mean variance of the logits over plausible classes; begins alike
+        self.agreement = np.zeros(2)  # of retrieval with the prototypes, and of the prototypes with themselves
+        self._latest: _Combined | None = None
+
+    def combine(self, parts: Mapping[str, Array]) -> Array:
+        """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off."""
+        self._latest = self._combined(parts)
+        return self._latest.fused
+
+    def observe(self, parts: Mapping[str, Array]) -> None:
+        """Learn habits, spreads and agreement from an image."""
+        latest = self._latest if self._latest and self._latest.parts is parts else self._combined(parts)
+        self._latest = None  # what is learned now makes it stale
+        loops.learn(
+            latest.logs,
+            latest.unbiased,
+            latest.fused,
+            parts["prototype"],
+            self.habit,
+            self.habit_weight,
+            self.spread,
+            self.agreement,
+            self.seen,
+        )
+
+    def arrays(self) -> Arrays:
+        """Everything learned."""
+        return {
+            "seen": self.seen,
+            "habit": self.habit,
+            "habit_weight": self.habit_weight,
+            "spread": self.spread,
+            "agreement": self.agreement,
+        }
+
+    def report(self) -> dict[str, float]:
+        """The exponent of each part in the product now, and the trust in retrieval."""
+        force = loops.forces(SHARES, self.spread, self.agreement, self.seen[0], self.habit.shape[1])
+        found = {name: float(value) for name, value in zip(PARTS, force, strict=True)}
+        return {**found, "trust": loops.trust(self.agreement, self.seen[0], self.habit.shape[1])}
+
+    def _combined(self, parts: Mapping[str, Array]) -> "_Combined":
+        classes = self.habit.shape[1]
+        logs: Array = np.empty((len(PARTS), classes), np.float32)
+        for row, name in zip(logs, PARTS, strict=True):
+            np.maximum(parts[name], LEAST, out=row)
+        np.log(logs, out=logs)
+        unbiased: Array = np.empty_like(logs)
+        fused: Array = np.empty(classes, np.float32)
+        force = loops.forces(SHARES, self.spread, self.agreement, self.seen[0], classes)
+        loops.weigh(logs, HABITS, self.habit, self.habit_weight, force, unbiased, fused)
+        np.exp(fused, out=fused)
+        fused /= fused.sum()
+        return _Combined(parts, logs, unbiased, fused)
+
+
+class _Combined(NamedTuple):
+    """One image's way through `combine`, kept until `observe` so that it is not gone twice."""
+
+    parts: Mapping[str, Array]
+    logs: Array  # (3, C): the parts' logits
+    unbiased: Array  # (3, C): without their habits
+    fused: Array  # (C,)

@@ -1,0 +1,110 @@
+"""The loops of `AutoWeights` over the classes. The tests compare each with a plain NumPy twin.
+
+Shapes: logs, unbiased, habit (3, C); everything else per class (C,). Logits are log-probabilities less their mean.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trimtab.equations import Array
+
+Doubles = NDArray[np.float64]
+VECTORISE = {"reassoc", "contract", "nsz"}  # sums may be reordered; nothing else is relaxed
+
+WARM_UP = 20.0  # images after which the parts that learn have half their force, and a habit is half believed
+SAME = np.float32(1e-4)  # values that differ by less are equal but for rounding
+WINDOW = 0.03  # share of the newest image in the agreement: it speaks of the last thirty or so
+
+
+@njit(cache=True, nogil=True)
+def mean_at_highest(values: Array, probabilities: Array) -> float:
+    """How probable the class of the highest value is.
+
+    Classes that hold the same item have the same value: of ties the mean, lest the order of the classes matter.
+    """
+    least = values.max() - SAME
+    total, count = 0.0, 0
+    for c in range(len(values)):
+        if values[c] >= least:
+            total += probabilities[c]
+            count += 1
+    return total / count
+
+
+@njit(cache=True, nogil=True)
+def trust(agreement: Doubles, seen: int, classes: int) -> float:
+    """How much of retrieval to believe, 0 to 1: its agreement with the prototypes, beyond chance, over theirs."""
+    if seen == 0:
+        return 0.0
+    chance = 1.0 / classes
+    return min(1.0, max(0.0, agreement[0] - chance) / max(agreement[1] - chance, 1e-6))
+
+
+@njit(cache=True, nogil=True)
+def forces(shares: Doubles, spread: Doubles, agreement: Doubles, seen: int, classes: int) -> Doubles:
+    """The exponent of each part in the product: its share, at the text's spread; the shares in use sum to one."""
+    warm = seen / (seen + WARM_UP)
+    used = np.array([shares[0], warm * shares[1], warm * shares[2] * trust(agreement, seen, classes)])
+    total = used.sum()
+    for part in range(3):
+        matched = np.sqrt(spread[0] / spread[part]) if part > 0 and spread[part] > 0 else 1.0
+        used[part] *= matched / total
+    return used
+
+
+@njit(cache=True, fastmath=VECTORISE, nogil=True)
+def weigh(
+    logs: Array, habits: Doubles, habit: Doubles, habit_weight: Doubles, force: Doubles, unbiased: Array, scores: Array
+) -> None:
+    """Take the mean off each row of logs, write it without the part's habit to unbiased, and their product to scores.
+
+    A habit seen on few images is drawn towards the mean habit of all classes. The highest score is 0.
+    """
+    parts, classes = logs.shape
+    total_weight = max(habit_weight.sum(), 1e-9)
+    believed = 1.0 / (habit_weight + WARM_UP)
+    scores[:] = 0
+    for part in range(parts):
+        row, own, result = logs[part], habit[part], unbiased[part]
+        mean = row.sum() / np.float32(classes)
+        usual = WARM_UP * own.sum() / total_weight
+        taken_off, factor = habits[part], np.float32(force[part])
+        for c in range(classes):
+            row[c] -= mean
+            result[c] = row[c] - np.float32(taken_off * (own[c] + usual) * believed[c])
+            scores[c] += factor * result[c]
+    scores -= scores.max()
+
+
+@njit(cache=True, fastmath=VECTORISE, nogil=True)
+def learn(
+    logs: Array,
+    unbiased: Array,
+    fused: Array,
+    prototype: Array,
+    habit: Doubles,
+    habit_weight: Doubles,
+    spread: Doubles,
+    agreement: Doubles,
+    seen: NDArray[np.int64],
+) -> None:
+    """Take in one image: the arguments from habit on are written."""
+    parts, classes = logs.shape
+    rate = 1.0 / (seen[0] + 1)
+    for part in range(parts):
+        row, raw, own = unbiased[part], logs[part], habit[part]
+        mean, square = 0.0, 0.0
+        for c in range(classes):
+            mean += fused[c] * row[c]
+            square += fused[c] * row[c] * row[c]
+            own[c] += (1 - fused[c]) * raw[c]
+        spread[part] += (max(square - mean * mean, 0.0) - spread[part]) / (seen[0] + 2)  # the first guess counts as one
+    itself = 0.0
+    for c in range(classes):
+        habit_weight[c] += 1 - fused[c]
+        itself += prototype[c] * prototype[c]
+    recent = max(rate, WINDOW)
+    agreement[0] += (mean_at_highest(unbiased[parts - 1], prototype) - agreement[0]) * recent
+    agreement[1] += (itself - agreement[1]) * recent
+    seen[0] += 1
