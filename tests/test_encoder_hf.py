@@ -155,6 +155,15 @@ def test_a_folder_without_image_settings(tmp_path):
         load_encoder(f"hf:{folder}")
 
 
+def test_mean_and_deviation_are_never_guessed(tmp_path):
+    folder = tmp_path / "clip"
+    tiny_clips.save_hf_clip(folder)
+    settings = {key: value for key, value in tiny_clips.CLIP_IMAGES.items() if key != "image_mean"}
+    tiny_clips.write_image_settings(folder, **settings)
+    with pytest.raises(TrimtabError, match="no image_mean"):
+        load_encoder(f"hf:{folder}")
+
+
 def test_a_folder_without_tokenizer(tmp_path):
     folder = tmp_path / "clip"
     tiny_clips.save_hf_clip(folder)

@@ -1,6 +1,7 @@
 import pytest
 
 from trimtab.encoders import load_encoder
+from trimtab.encoders.registry import KINDS
 from trimtab.errors import TrimtabError
 
 
@@ -8,6 +9,14 @@ from trimtab.errors import TrimtabError
 def test_an_unknown_name_lists_the_choices(name):
     with pytest.raises(TrimtabError, match="choices are lite"):
         load_encoder(name)
+
+
+def test_a_missing_package_gives_the_command_that_installs_it(tmp_path, monkeypatch):
+    (tmp_path / "module_that_wants_more.py").write_text("import package_that_is_not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(KINDS, "hf", ("module_that_wants_more", "hf:<id or folder>", "clip"))
+    with pytest.raises(TrimtabError, match=r"needs package_that_is_not_there; run: pip install 'trimtab\[clip\]'"):
+        load_encoder("hf:openai/clip-vit-base-patch16")
 
 
 def test_an_unknown_precision_lists_the_choices():

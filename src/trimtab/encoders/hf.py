@@ -131,15 +131,20 @@ def _input_size(settings: Mapping[str, Any], config: Any) -> int:
 def _pixel_scale(settings: Mapping[str, Any]) -> PixelScale:
     """The processors' steps in their order: rescale, shift to -1 .. 1, normalise, normalise again (EfficientNet's)."""
     factor, offset = [1.0] * 3, [0.0] * 3
-    mean, deviation = settings.get("image_mean") or [0.0] * 3, settings.get("image_std") or [1.0] * 3
+    normalise = settings.get("do_normalize", True)
+    # Where the file does not say, only EfficientNet's processor does this.
+    twice = settings.get("include_top", "EfficientNet" in settings.get("image_processor_type", ""))
+    mean, deviation = settings.get("image_mean", ()), settings.get("image_std", ())
+    if (normalise or twice) and not (mean and deviation):
+        raise TrimtabError("The checkpoint's preprocessor_config.json states no image_mean and image_std; add them.")
     if settings.get("do_rescale", True):
         factor = [float(settings.get("rescale_factor", 1 / 255))] * 3
         if settings.get("rescale_offset"):
             offset = [-1.0] * 3
-    if settings.get("do_normalize", True):
+    if normalise:
         factor = [value / spread for value, spread in zip(factor, deviation, strict=True)]
         offset = [(value - middle) / spread for value, middle, spread in zip(offset, mean, deviation, strict=True)]
-    if settings.get("include_top"):
+    if twice:
         factor = [value / spread for value, spread in zip(factor, deviation, strict=True)]
         offset = [value / spread for value, spread in zip(offset, deviation, strict=True)]
     return PixelScale((factor[0], factor[1], factor[2]), (offset[0], offset[1], offset[2]))
