@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.equations import Array
 from trimtab.errors import TrimtabError
@@ -22,10 +23,6 @@ from trimtab.fusion import loops
 from trimtab.state import Arrays
 
 PARTS = ("text", "prototype", "retrieval")
-# The text counts half, because the prototype part holds the text's logits too.
-SHARES = np.array([0.5, 1.0, 1.0])
-# How much of a part's habit is taken off. The text's habit is half an opinion: what it often sees is often there.
-HABITS = np.array([0.5, 0.5, 1.0])
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
 
 
@@ -34,6 +31,11 @@ class AutoWeights:
 
     Combining costs a few passes over the C classes; what is learned takes 4 C + 6 numbers.
     """
+
+    # The text counts half, because the prototype part holds the text's logits too.
+    shares = np.array([0.5, 1.0, 1.0])
+    # How much of a part's habit is taken off. The text's habit is half an opinion: what it often sees is often there.
+    habits = np.array([0.5, 0.5, 1.0])
 
     def __init__(self, parts: Sequence[str], classes: int) -> None:
         if tuple(parts) != PARTS:
@@ -80,9 +82,14 @@ class AutoWeights:
 
     def report(self) -> dict[str, float]:
         """The exponent of each part in the product now, and the trust in retrieval."""
-        force = loops.forces(SHARES, self.spread, self.agreement, self.seen[0], self.habit.shape[1])
-        found = {name: float(value) for name, value in zip(PARTS, force, strict=True)}
-        return {**found, "trust": loops.trust(self.agreement, self.seen[0], self.habit.shape[1])}
+        found = {name: float(value) for name, value in zip(PARTS, self._forces(), strict=True)}
+        return {**found, "trust": self._trust()}
+
+    def _trust(self) -> float:
+        return loops.trust(self.agreement, self.seen[0], self.habit.shape[1])
+
+    def _forces(self) -> NDArray[np.float64]:
+        return loops.forces(self.shares, self.spread, self._trust(), self.seen[0])
 
     def _combined(self, parts: Mapping[str, Array]) -> "_Combined":
         classes = self.habit.shape[1]
@@ -92,8 +99,7 @@ class AutoWeights:
         np.log(logs, out=logs)
         unbiased: Array = np.empty_like(logs)
         fused: Array = np.empty(classes, np.float32)
-        force = loops.forces(SHARES, self.spread, self.agreement, self.seen[0], classes)
-        loops.weigh(logs, HABITS, self.habit, self.habit_weight, force, unbiased, fused)
+        loops.weigh(logs, self.habits, self.habit, self.habit_weight, self._forces(), unbiased, fused)
         np.exp(fused, out=fused)
         fused /= fused.sum()
         return _Combined(parts, logs, unbiased, fused)

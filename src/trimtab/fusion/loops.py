@@ -42,10 +42,10 @@ def trust(agreement: Doubles, seen: int, classes: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def forces(shares: Doubles, spread: Doubles, agreement: Doubles, seen: int, classes: int) -> Doubles:
+def forces(shares: Doubles, spread: Doubles, trusted: float, seen: int) -> Doubles:
     """The exponent of each part in the product: its share, at the text's spread; the shares in use sum to one."""
     warm = seen / (seen + WARM_UP)
-    used = np.array([shares[0], warm * shares[1], warm * shares[2] * trust(agreement, seen, classes)])
+    used = np.array([shares[0], warm * shares[1], warm * shares[2] * trusted])
     total = used.sum()
     for part in range(3):
         matched = np.sqrt(spread[0] / spread[part]) if part > 0 and spread[part] > 0 else 1.0

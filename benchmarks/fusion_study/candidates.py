@@ -1,0 +1,87 @@
+"""The ways of fusing that the study compares. All but the oracles are causal and see no label."""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.fusion import AutoWeights
+
+Array = NDArray[np.float32]
+Parts = dict[str, Array]
+
+
+class WithoutHabit(AutoWeights):
+    """Habits stay."""
+
+    habits = np.zeros(3)
+
+
+class WithoutTrust(AutoWeights):
+    """Retrieval is always believed."""
+
+    def _trust(self) -> float:
+        return 1.0
+
+
+class WithoutForce(AutoWeights):
+    """Every part speaks as loudly as it comes."""
+
+    def _forces(self) -> NDArray[np.float64]:
+        self.spread[:] = 1.0
+        return super()._forces()
+
+
+class WholeText(AutoWeights):
+    """The text counts as much as the other parts."""
+
+    shares = np.ones(3)
+
+
+class NoText(AutoWeights):
+    """The text counts only inside the prototype part."""
+
+    shares = np.array([1e-6, 1.0, 1.0])
+
+
+def _sum(parts: Parts) -> Array:
+    total: Array = np.add.reduce(list(parts.values()))
+    return total
+
+
+def _product(parts: Parts) -> Array:
+    return np.add.reduce([np.log(np.maximum(part, np.float32(1e-30))) for part in parts.values()])
+
+
+def _replayed(kind: type[AutoWeights]) -> Callable[[Parts], Array]:
+    def fuse(parts: Parts) -> Array:
+        fused = np.empty_like(parts["text"])
+        fusion = kind(tuple(parts), fused.shape[1])
+        for position in range(len(fused)):
+            image = {name: part[position] for name, part in parts.items()}
+            fused[position] = fusion.combine(image)
+            fusion.observe(image)
+        return fused
+
+    return fuse
+
+
+def _part(name: str) -> Callable[[Parts], Array]:
+    return lambda parts: parts[name]
+
+
+# Name -> what makes (N, C) scores of the parts.
+CANDIDATES: Final[dict[str, Callable[[Parts], Array]]] = {
+    "text": _part("text"),
+    "prototype": _part("prototype"),
+    "retrieval": _part("retrieval"),
+    "sum": _sum,
+    "product": _product,
+    "auto": _replayed(AutoWeights),
+    "auto, habits stay": _replayed(WithoutHabit),
+    "auto, no trust": _replayed(WithoutTrust),
+    "auto, own force": _replayed(WithoutForce),
+    "auto, whole text": _replayed(WholeText),
+    "auto, no text": _replayed(NoText),
+}

@@ -1,0 +1,180 @@
+"""Weights without labels: the rule against a plain twin, what it must be blind to, and what it must notice."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab import MCP, Task
+from trimtab.checks import random_stream
+from trimtab.errors import TrimtabError
+from trimtab.fusion import AutoWeights
+
+PARTS = ("text", "prototype", "retrieval")
+
+
+def softmax(logits):
+    exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def a_stream(images=400, classes=8, seed=0, scales=(1.0, 1.5, 6.0), noise=(1.6, 1.3, 1.0)):
+    """Labels, and logits (3, N, C) of three noisy experts on them that differ in how loudly they speak."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(classes, size=images)
+    truth = 2.0 * np.eye(classes)[labels]
+    logits = [s * (truth + n * random.normal(size=truth.shape)) for s, n in zip(scales, noise, strict=True)]
+    return labels, np.stack(logits)
+
+
+def replay(logits, fusion=None):
+    """Every image's fused probabilities, and the fusion afterwards."""
+    fusion = fusion or AutoWeights(PARTS, logits.shape[2])
+    fused = []
+    for position in range(logits.shape[1]):
+        parts = dict(zip(PARTS, softmax(logits[:, position]).astype(np.float32), strict=True))
+        fused.append(fusion.combine(parts))
+        fusion.observe(parts)
+    return np.stack(fused), fusion
+
+
+def plain_replay(logits):
+    """The rule again, in float64 and with nothing but NumPy."""
+    parts, images, classes = logits.shape
+    sums, weight = np.zeros((parts, classes)), np.zeros(classes)
+    spreads, agreements, fused = [np.ones(parts)], np.zeros(2), []
+    for n in range(images):
+        probabilities = softmax(logits[:, n])
+        logs = np.log(probabilities)
+        logs -= logs.mean(axis=1, keepdims=True)
+        usual = sums.sum(axis=1, keepdims=True) / max(weight.sum(), 1e-9)
+        unbiased = logs - np.array([[0.5], [0.5], [1.0]]) * (sums + 20 * usual) / (weight + 20)
+        trust = np.clip((agreements[0] - 1 / classes) / max(agreements[1] - 1 / classes, 1e-6), 0, 1) if n else 0
+        share = np.array([0.5, n / (n + 20), trust * n / (n + 20)])
+        spread = np.mean(spreads, axis=0)
+        result = softmax((share / share.sum() * np.sqrt(spread[0] / spread)) @ unbiased)
+        fused.append(result)
+        mean = unbiased @ result
+        spreads.append(((unbiased - mean[:, None]) ** 2) @ result)
+        sums += (1 - result) * logs
+        weight += 1 - result
+        recent = max(1 / (n + 1), 0.03)
+        seen = np.array([probabilities[1, unbiased[2].argmax()], (probabilities[1] ** 2).sum()])
+        agreements += (seen - agreements) * recent
+    return np.stack(fused)
+
+
+@pytest.mark.parametrize("classes", [2, 8, 60])
+def test_equals_the_plain_rule(classes):
+    _, logits = a_stream(images=150, classes=classes)
+    np.testing.assert_allclose(replay(logits)[0], plain_replay(logits), atol=2e-4)
+
+
+def test_the_first_image_gets_the_texts_prediction():
+    _, logits = a_stream(images=1)
+    np.testing.assert_allclose(replay(logits)[0][0], softmax(logits[0, 0]), atol=1e-5)
+
+
+def test_three_experts_are_better_than_each():
+    labels, logits = a_stream(images=1500)
+    right = (replay(logits)[0].argmax(axis=1) == labels).mean()
+    assert right > max((part.argmax(axis=1) == labels).mean() for part in logits) + 0.03
+
+
+@pytest.mark.parametrize("factor", [0.2, 5.0])
+def test_does_not_care_how_loudly_retrieval_speaks(factor):
+    _, logits = a_stream()
+    louder = logits.copy()
+    louder[2] *= factor
+    same = replay(logits)[0].argmax(axis=1) == replay(louder)[0].argmax(axis=1)
+    assert same[100:].mean() > 0.93
+
+
+def test_a_class_that_retrieval_always_names_is_discounted():
+    labels, logits = a_stream(images=1000)
+    biased = logits.copy()
+    biased[2, :, 3] += 3 * biased[2].std()
+    assert (biased[2].argmax(axis=1) == 3).mean() > 0.8
+    right = (replay(logits)[0].argmax(axis=1) == labels)[200:].mean()
+    assert (replay(biased)[0].argmax(axis=1) == labels)[200:].mean() > right - 0.03
+
+
+def test_retrieval_that_loses_the_stream_is_no_longer_trusted():
+    labels, logits = a_stream(images=600, noise=(0.6, 0.6, 0.6))
+    logits[2, 300:] = np.roll(logits[2, 300:], 1, axis=1)  # from now on it always names the next class
+    _, fusion = replay(logits[:, :300])
+    assert fusion.report()["trust"] > 0.8
+    after, _ = replay(logits[:, 300:], fusion)
+    assert fusion.report()["trust"] < 0.3
+    assert (after.argmax(axis=1) == labels[300:])[60:].mean() > 0.9
+
+
+@settings(max_examples=50, deadline=None)
+@given(classes=st.integers(2, 6), images=st.integers(1, 30), seed=st.integers(0, 1000), sharp=st.sampled_from([1, 1e4]))
+def test_the_result_is_a_distribution_whatever_the_parts(classes, images, seed, sharp):
+    logits = sharp * np.random.default_rng(seed).normal(size=(3, images, classes))
+    fused, fusion = replay(logits)
+    assert np.isfinite(fused).all()
+    np.testing.assert_allclose(fused.sum(axis=1), 1, atol=1e-5)
+    assert all(np.isfinite(value) for value in fusion.report().values())
+
+
+def test_combining_writes_nothing_and_is_not_needed_before_observing():
+    _, logits = a_stream(images=40)
+    _, fusion = replay(logits)
+    parts = dict(zip(PARTS, softmax(logits[:, 0]).astype(np.float32), strict=True))
+    others = dict(zip(PARTS, softmax(logits[:, 1]).astype(np.float32), strict=True))
+    before = {name: array.copy() for name, array in fusion.arrays().items()}
+    fusion.combine(others)
+    assert all(np.array_equal(before[name], array) for name, array in fusion.arrays().items())
+    twin = AutoWeights(PARTS, logits.shape[2])
+    for name, array in twin.arrays().items():
+        array[...] = before[name]
+    fusion.observe(parts)  # after combining something else
+    twin.observe(parts)
+    assert all(np.array_equal(twin.arrays()[name], array) for name, array in fusion.arrays().items())
+
+
+def test_a_stream_reports_its_weights():
+    task, features = random_stream(classes=5, dim=16, views=1, images=80, seed=0)
+    stream = MCP().start(task)
+    assert set(stream.fusion_report()) == {*PARTS, "trust"}
+    assert stream.fusion_report()["retrieval"] == 0
+    stream.run(features)
+    assert stream.fusion_report()["prototype"] > 0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"fusion": "best"}, "fusion must be 'auto' or one weight for each part"),
+        ({"fusion": (1.0, 1.0)}, "2 weights but the prediction has 3 parts"),
+        ({"fusion": (1.0, -1.0, 1.0)}, "at least 0"),
+        ({"fusion": (1.0, "2", 1.0)}, "one weight for each part"),
+        ({"positive_alpha": "strong"}, "positive_alpha must be a number of at least 0 or 'auto'"),
+        ({"positive_alpha": -1.0}, "positive_alpha must be a number of at least 0 or 'auto'"),
+    ],
+)
+def test_a_wrong_choice_is_refused_with_a_sentence(parameters, message):
+    with pytest.raises(TrimtabError, match=message):
+        MCP(**parameters)
+
+
+def test_parts_of_other_names_need_weights():
+    with pytest.raises(TrimtabError, match="give weights"):
+        AutoWeights(("text", "cache"), 3)
+
+
+def clip_like(images=1500, classes=60):
+    from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
+
+    features, labels, text = make_features(classes, 256, 1, images, seed=5, shape=Shape(agreement=0.3))
+    return Task([str(c) for c in range(classes)], text, LOGIT_SCALE), features, labels
+
+
+def test_auto_is_better_than_equal_weights_on_a_clip_like_stream():
+    task, features, labels = clip_like()
+    auto = (MCP().start(task).run(features).labels == labels).mean()
+    published = MCP(positive_alpha=3.0, fusion=(1.0, 1.0, 1.0)).start(task).run(features)
+    assert auto > (published.labels == labels).mean() + 0.005
+    assert auto > (published.parts["text"].argmax(axis=1) == labels).mean() + 0.05
