@@ -63,7 +63,7 @@ def demo(
 def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> Table:
     images = len(finishes["zero_shot"].correct)
     base = finishes["zero_shot"].accuracy
-    table = Table(title=f"CIFAR-10, {images:,} test images as one stream, lite encoder, no labels")
+    table = Table(title=f"CIFAR-10, {images:,} images, lite encoder, no labels")
     for column in ("method", "top-1", "95 % interval", "gain", "adapting"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for name, finish in finishes.items():
@@ -72,8 +72,8 @@ def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> Table:
         style = "bold" if name == "mcp" else None
         cost = f"{finish.milliseconds:.2f} ms"
         table.add_row(name, f"{finish.accuracy:.1%}", f"{100 * low:.1f} to {100 * high:.1f}", gain, cost, style=style)
-    how = f"{encoding:.1f} ms" if encoding > 1 else "done before, read from the cache"
-    table.caption = f"adapting is per image; encoding an image: {how}"
+    how = f"{encoding:.1f} ms" if encoding > 1 else "done before"
+    table.caption = f"adapting is per image; encoding one: {how}"
     return table
 
 
