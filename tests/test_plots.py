@@ -1,5 +1,8 @@
 """Figures: they draw what the records say, into the axes they are given."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -93,6 +96,11 @@ def test_what_cannot_be_drawn_is_refused(results):
         plots.plot_along(results)
     with pytest.raises(TrimtabError, match="no finished runs"):
         plots.plot_per_class(results, dataset="set0", method="nothing")
+
+
+@pytest.mark.parametrize("module", ["trimtab.plots", "trimtab.report", "trimtab.ablations"])
+def test_each_package_can_be_imported_first(module):
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
 
 def test_methods_can_be_told_apart():

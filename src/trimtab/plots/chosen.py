@@ -6,8 +6,8 @@ import numpy as np
 
 from trimtab.bench.record import Record
 from trimtab.bench.results import Results
+from trimtab.bench.rows import RowKey, row_of, under_weights
 from trimtab.errors import TrimtabError
-from trimtab.report.groups import RowKey, row_of, under_weights
 
 
 def records_for(

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from trimtab.bench.plan import WEIGHTS
 from trimtab.bench.record import About, Record
+from trimtab.bench.rows import RowKey, row_of, under_weights
 from trimtab.errors import TrimtabError
 from trimtab.methods import METHODS
 from trimtab.report.published import CROSS_DOMAIN, SHIFTS
-
-RowKey = tuple[str, str]  # method, variant
 
 
 @dataclass(frozen=True)
@@ -63,17 +62,6 @@ def groups_of(records: Sequence[Record]) -> list[Group]:
         found, key=lambda key: (rank.get(key[0], 2), key[1], key[2] != "shuffled", key[2], used.index(key[3]))
     )
     return [Group(*key, found[key]) for key in keys]
-
-
-def row_of(record: Record) -> RowKey:
-    """What stands in one row of a table, or is one line in a figure."""
-    return record.about.method, record.about.variant
-
-
-def under_weights(records: Sequence[Record], weights: str) -> list[Record]:
-    """The records under one way of weighing; rows that do not know it (one part has nothing to weigh) as they are."""
-    knowing = {row_of(record) for record in records if record.about.weights == weights}
-    return [r for r in records if r.about.weights == (weights if row_of(r) in knowing else "fixed")]
 
 
 def store_of(about: About) -> tuple[str, str, int]:

@@ -8,8 +8,9 @@ import numpy as np
 from trimtab.bench.plan import BASELINE, WEIGHTS
 from trimtab.bench.record import Record
 from trimtab.bench.results import Results
+from trimtab.bench.rows import RowKey
 from trimtab.methods import METHODS
-from trimtab.report.groups import Group, RowKey, groups_of
+from trimtab.report.groups import Group, groups_of
 from trimtab.report.published import CROSS_DOMAIN, SHIFTS, misprints, published_rows
 from trimtab.report.significance import ALPHA, Comparison, compare
 
@@ -101,8 +102,8 @@ def row_label(key: RowKey, group: Group) -> str:
     if any(record.about.uses_labels for record in records):
         return f"{label} ({ORACLE})"
     # A sum of several parts in a table of another way of weighing says which it has.
-    several = records[0].weight_values.keys() if records[0].about.weights != group.weights else ()
-    return f"{label} (fixed weights)" if len(several) > 1 else label
+    weighed = sum(value > 0 for value in records[0].weight_values.values()) > 1
+    return f"{label} (fixed weights)" if weighed and records[0].about.weights != group.weights else label
 
 
 def column_title(column: str) -> str:
