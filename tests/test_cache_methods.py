@@ -78,6 +78,12 @@ def assert_equal_streams(method: Method, oracle: Callable[..., Any], task: Task,
         np.testing.assert_allclose(values, reference, atol=2e-4, rtol=0, err_msg=part)
 
 
+def gentle_stream(**sizes: int) -> tuple[Task, Any]:
+    """A random stream whose predictions are never so sure that float32 cannot tell their entropies apart."""
+    task, features = random_stream(**sizes)
+    return Task(task.class_names, task.text_prototypes, 8.0), features
+
+
 STREAMS = {
     "classes": st.integers(2, 9),
     "dim": st.integers(2, 12),
@@ -101,7 +107,7 @@ CACHES = {
 @settings(max_examples=40, deadline=None)
 @given(stream=st.fixed_dictionaries(STREAMS), options=st.fixed_dictionaries(CACHES))
 def test_tda_equals_the_plain_loops(stream: dict[str, int], options: dict[str, Any]) -> None:
-    task, features = random_stream(**stream)
+    task, features = gentle_stream(**stream)
     assert_equal_streams(make_method("tda", **options), run_tda, task, features, **options)
 
 
@@ -111,14 +117,14 @@ def test_tda_equals_the_plain_loops(stream: dict[str, int], options: dict[str, A
     options=st.fixed_dictionaries({**CACHES, "boost_slots": st.integers(0, 3)}),
 )
 def test_boostadapter_equals_the_plain_loops(stream: dict[str, int], options: dict[str, Any]) -> None:
-    task, features = random_stream(**stream)
+    task, features = gentle_stream(**stream)
     assert_equal_streams(make_method("boostadapter", **options), run_boostadapter, task, features, **options)
 
 
 @settings(max_examples=30, deadline=None)
 @given(stream=st.fixed_dictionaries(STREAMS), memory_slots=st.integers(0, 5), order=ORDERS)
 def test_dmn_equals_the_plain_loops(stream: dict[str, int], memory_slots: int, order: str) -> None:
-    task, features = random_stream(**stream)
+    task, features = gentle_stream(**stream)
     options = {"memory_slots": memory_slots, "order": order}
     assert_equal_streams(make_method("dmn", **options), run_dmn, task, features, **options)
 
@@ -126,7 +132,7 @@ def test_dmn_equals_the_plain_loops(stream: dict[str, int], memory_slots: int, o
 @settings(max_examples=30, deadline=None)
 @given(stream=st.fixed_dictionaries(STREAMS), view_fraction=st.sampled_from([0.1, 0.3, 1.0]))
 def test_zero_vote_equals_the_plain_loops(stream: dict[str, int], view_fraction: float) -> None:
-    task, features = random_stream(**stream)
+    task, features = gentle_stream(**stream)
     method = make_method("zero_vote", view_fraction=view_fraction)
     assert_equal_streams(method, run_zero_vote, task, features, view_fraction=view_fraction)
 

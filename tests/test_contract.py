@@ -11,6 +11,14 @@ VARIANTS = {
     "dmn": [{"order": "predict_first"}, {"memory_slots": 0}, {"memory_slots": 2}],
     "boostadapter": [{"order": "predict_first"}, {"query": "confident_mean"}, {"boost_slots": 0, "negative_slots": 0}],
     "zero_vote": [{"view_fraction": 0.3}],
+    "dpe": [{"order": "predict_first"}, {"query": "confident_mean"}, {"positive_slots": 0}, {"align_weight": 0.0}],
+    "mcp_plus": [
+        {"order": "predict_first"},
+        {"one_sided": True, "temperature": 0.01},
+        {"evolve_text": True, "learning_rate": 1e-3},
+        {"evolve_text": True, "order": "predict_first", "query": "confident_mean"},
+        {"entropy_slots": 0, "align_slots": 0, "negative_slots": 0},
+    ],
     "mcp": [
         {"order": "predict_first"},
         {"promotion": False},

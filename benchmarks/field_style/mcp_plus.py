@@ -59,7 +59,7 @@ def run(
             rows["text"].append(vote(image, looked, moved_text, logit_scale))
             lifted = full_logits(image[:1], moved_text, visual, index, against[:1], logit_scale, settings)
             rows["prototype"].append(lifted.softmax(dim=1))
-            rows["retrieval"].append(retrieve(caches, image[:1], moved_text, logit_scale, settings.retrieval_beta))
+            rows["retrieval"].append(retrieve(caches, image[:1], text, logit_scale, settings.retrieval_beta))
     return stack_rows(rows)
 
 

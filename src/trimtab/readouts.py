@@ -130,6 +130,30 @@ class NegativePenalties:
         """(C,): the summed strength of the items that speak against each class."""
         return self._table[:, image.row].copy()
 
+    def of(self, features: Array) -> Array:
+        """(V, C): the same for features (V, d) that stand for no image of the block: an image's other views."""
+        bank, slots = self._bank, self._slots
+        classes, _, dim = bank.features.shape
+        count = slots.stop - slots.start
+        products = bank.features[:, slots].reshape(classes * count, dim) @ features.T
+        table = np.zeros((classes, len(features)), np.float32)
+        kernels.add_penalties(
+            products.reshape(classes, count, len(features)),
+            bank.occupied[:, slots],
+            0,
+            self._alpha,
+            self._beta,
+            self.marked,
+            self.counts,
+            0,
+            classes,
+            0,
+            count,
+            0,
+            table,
+        )
+        return table.T
+
     def open(self) -> None:
         """Compute the whole table for a new block."""
         classes, _, images = self._bank.products.shape

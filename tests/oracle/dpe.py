@@ -53,7 +53,7 @@ def run_dpe(
 
         present = sorted(own for own, items in cache.items() if items)
         means = [np.mean([kept_item.feature for kept_item in cache[own]], axis=0) for own in present]
-        prototypes = torch.tensor(np.array(means).reshape(len(present), -1), dtype=dtype)
+        prototypes = torch.tensor(np.array(means).reshape(len(present), evolved.shape[1]), dtype=dtype)
         visual_residual = torch.zeros_like(prototypes, requires_grad=True)
         visual = normalize(prototypes + visual_residual, dim=1)
 

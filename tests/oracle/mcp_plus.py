@@ -108,7 +108,8 @@ def run_mcp_plus(
         one_sided,
         view_fraction,
     )
-    evolved = as_vectors(text_prototypes)
+    given = as_vectors(text_prototypes)  # what the caches and the retrieval know of the text
+    evolved = given
     classes, confident_images = len(evolved), 0
     caches = Caches()
     rows: dict[str, list[Vector]] = {"text": [], "prototype": [], "retrieval": []}
@@ -116,7 +117,7 @@ def run_mcp_plus(
         text = [normalised(prototype) for prototype in evolved]
         image = look_at(image_views, text, logit_scale, view_fraction, query)
         if order == "write_first":
-            write(caches, image, text, parameters)
+            write(caches, image, given, parameters)
 
         situation = look_around(image_views, text, caches, parameters, dtype)
         residuals = one_step(situation, objective, learning_rate, adam_eps, weight_decay)
@@ -128,14 +129,14 @@ def run_mcp_plus(
         rows["text"].append((logit_scale * kept_features @ new_text.T).softmax(dim=1).mean(dim=0).double().numpy())
         prototype = prototype_part(image, situation, new_text, new_visual, caches, parameters, logit_scale)
         rows["prototype"].append(prototype.double().numpy())
-        rows["retrieval"].append(retrieval_part(caches, image, new_rows, logit_scale, retrieval_beta))
+        rows["retrieval"].append(retrieval_part(caches, image, given, logit_scale, retrieval_beta))
 
         if evolve_text and float(entropy_of(prototype)) / np.log2(classes) < evolve_threshold:
             confident_images += 1  # the text given at the start counts once in the running mean
             share = 1.0 / (confident_images + 1)
             evolved = [(1.0 - share) * old + share * new for old, new in zip(evolved, new_rows, strict=True)]
         if order == "predict_first":
-            write(caches, image, text, parameters)
+            write(caches, image, given, parameters)
     return {part: stacked(part_rows, classes) for part, part_rows in rows.items()}
 
 

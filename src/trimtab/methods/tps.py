@@ -1,0 +1,59 @@
+"""TPS: a shift of each text prototype, learned for one image and forgotten.
+
+Paper: Sui, Wang, Yeung-Levy, "Just Shift It: Test-Time Prototype Shifting for Zero-Shot Generalization with
+Vision-Language Models", WACV 2025.
+
+    t'_c = normalise(t_c + r_c),  r = one AdamW step from 0 on H(mean of the confident views' predictions)
+
+The prediction is the plain view's. Only features are needed: the encoders are never touched. The released program
+writes the shift into its normalised buffer in place; the numbers are the same.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.block import Block, Image
+from trimtab.equations import Array, softmax
+from trimtab.methods.base import Method
+from trimtab.methods.zero_shot import Nothing
+from trimtab.parameters import number
+from trimtab.residuals import entropy_slopes, one_step, residual_gradients
+from trimtab.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class TPS(Method):
+    """Test-time prototype shifting, per class. Nothing is kept between images."""
+
+    name: ClassVar[str] = "tps"
+    parts: ClassVar[tuple[str, ...]] = ("shifted",)
+
+    learning_rate: float = number(5e-3, least=0)
+    adam_eps: float = number(1e-8, least=1e-12)
+    view_fraction: float = number(0.1, least=0, most=1)
+
+    def look(self, task: Task, views: Array, first: int) -> Block:
+        """A block of images as the text sees them."""
+        return Block(task, views, first, self.view_fraction)
+
+    def new_state(self, task: Task) -> Nothing:  # noqa: ARG002
+        """Nothing."""
+        return Nothing()
+
+    def observe(self, image: Image, state: Nothing) -> None:
+        """Nothing is kept."""
+
+    def predict(self, image: Image, state: Nothing) -> dict[str, Array]:  # noqa: ARG002
+        """The plain view under the shifted text."""
+        return {"shifted": softmax(self.logits(image))}
+
+    def logits(self, image: Image) -> Array:
+        """(C,): the plain view against the shifted text prototypes."""
+        block, scale = image.block, np.float32(image.block.task.logit_scale)
+        text, lengths = block.task.text_prototypes, np.ones(block.task.classes, np.float32)
+        slopes = scale * entropy_slopes(block.kept_logits[image.row])
+        gradients = residual_gradients(text, lengths, slopes, block.kept_features[image.row])
+        shifted = one_step(text, lengths, gradients, self.learning_rate, self.adam_eps)
+        return np.asarray(scale * (shifted @ image.plain), np.float32)
