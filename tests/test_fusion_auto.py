@@ -49,7 +49,7 @@ def plain_replay(logits):
         logs -= logs.mean(axis=1, keepdims=True)
         usual = sums.sum(axis=1, keepdims=True) / max(weight.sum(), 1e-9)
         unbiased = logs - np.array([[0.5], [0.5], [1.0]]) * (sums + 20 * usual) / (weight + 20)
-        trust = np.clip((agreements[0] - 1 / classes) / max(agreements[1] - 1 / classes, 1e-6), 0, 1) if n else 0
+        trust = np.clip(2 * (agreements[0] - 1 / classes) / max(agreements[1] - 1 / classes, 1e-6) - 1, 0, 1)
         share = np.array([0.5, n / (n + 20), trust * n / (n + 20)])
         spread = np.mean(spreads, axis=0)
         result = softmax((share / share.sum() * np.sqrt(spread[0] / spread)) @ unbiased)
@@ -76,9 +76,9 @@ def test_the_first_image_gets_the_texts_prediction():
 
 
 def test_three_experts_are_better_than_each():
-    labels, logits = a_stream(images=1500)
+    labels, logits = a_stream(images=1500, noise=(1.0, 1.0, 1.0))
     right = (replay(logits)[0].argmax(axis=1) == labels).mean()
-    assert right > max((part.argmax(axis=1) == labels).mean() for part in logits) + 0.03
+    assert right > max((part.argmax(axis=1) == labels).mean() for part in logits) + 0.15
 
 
 @pytest.mark.parametrize("factor", [0.2, 5.0])

@@ -22,7 +22,7 @@ def plain_support(probabilities, logits, cosines, holds):
         cosine_spreads.append(p @ (deviation - p @ deviation) ** 2)
         highest = deviation >= deviation.max() - 1e-4
         agreement += (np.array([p[highest].mean(), p @ p]) - agreement) * max(1 / (n + 1), 0.03)
-    trust = np.clip((agreement[0] - 1 / classes) / (agreement[1] - 1 / classes), 0, 1)
+    trust = np.clip(2 * (agreement[0] - 1 / classes) / (agreement[1] - 1 / classes) - 1, 0, 1)
     slope = 2 * (n + 1) / (n + 21) * trust * np.sqrt(np.mean(text_spreads) / np.mean(cosine_spreads))
     return slope * deviation
 

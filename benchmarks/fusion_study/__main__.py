@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.fusion_study.candidates import CANDIDATES, Parts
+from benchmarks.fusion_study.candidates import ABLATIONS, CANDIDATES, Parts
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import Arranged, arranged, orders_of, parts_of
 from trimtab.fusion import oracle_weights
@@ -26,7 +26,7 @@ def study(store: Store, stream: Arranged) -> dict[str, float]:
     found = {}
     for strength, method in STRENGTHS.items():
         parts = parts_of(store, stream, method)
-        for name, fuse in CANDIDATES.items():
+        for name, fuse in (CANDIDATES | (ABLATIONS if strength == "matched" else {})).items():
             found[f"{strength}: {name}"] = stream.accuracy(fuse(parts))
         found[f"{strength}: oracle"] = _oracle(parts, stream.labels)
     return found

@@ -79,6 +79,8 @@ CANDIDATES: Final[dict[str, Callable[[Parts], Array]]] = {
     "sum": _sum,
     "product": _product,
     "auto": _replayed(AutoWeights),
+}
+ABLATIONS: Final[dict[str, Callable[[Parts], Array]]] = {
     "auto, habits stay": _replayed(WithoutHabit),
     "auto, no trust": _replayed(WithoutTrust),
     "auto, own force": _replayed(WithoutForce),

@@ -88,7 +88,8 @@ def table_of_cells(cells: dict[tuple[str, str], Row]) -> str:
 
 def table_of_candidates(cells: dict[tuple[str, str], Row]) -> str:
     """Every candidate: means, and the worst loss against zero-shot."""
-    lines = ["| candidate | shuffled, chosen on | shuffled, confirming | hard, chosen on | hard, confirming | worst cell |"]
+    columns = ("shuffled, chosen on", "shuffled, confirming", "hard, chosen on", "hard, confirming", "worst cell")
+    lines = ["| candidate | " + " | ".join(columns) + " |"]
     lines.append("|---|---|---|---|---|---|")
     for name in next(iter(cells.values())):
         groups = []

@@ -6,8 +6,8 @@ Here the prototypes' cosines speak linearly, k (<f, v_c> - m), with three figure
 
 * m, the usual cosine of an image with the prototypes of other classes; a class without items is taken to be there;
 * k makes the cosines spread twice as far as the text's logits, among the classes that the text finds plausible;
-* and k shrinks when, over the last images, the prototypes' favourite class is less probable to the text than a class
-  drawn from the text itself: then the bank does not follow the stream.
+* and k shrinks, down to 0, when over the last images the prototypes' favourite class is less probable to the text than
+  a class drawn from the text itself: then the bank does not follow the stream.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trimtab.block import Image
 from trimtab.equations import Array
-from trimtab.fusion.loops import VECTORISE, WARM_UP, WINDOW, mean_at_highest
+from trimtab.fusion.loops import VECTORISE, WARM_UP, WINDOW, mean_at_highest, trust
 from trimtab.state import Arrays
 
 FORCE = 2.0  # spread of the prototypes' logits over that of the text's
@@ -50,11 +50,9 @@ class PrototypeStrength:
     def _slope(self, classes: int) -> float:
         """Logits per cosine."""
         figures = self.figures
-        chance = 1 / classes
-        beyond_chance = max(figures[AGREEMENT] - chance, 0.0) / max(figures[SELF_AGREEMENT] - chance, 1e-6)
         warm = figures[SEEN] / (figures[SEEN] + WARM_UP)
         matched = np.sqrt(figures[TEXT_SPREAD] / figures[COSINE_SPREAD])
-        return float(FORCE * warm * min(1.0, beyond_chance) * matched)
+        return float(FORCE * warm * trust(figures[AGREEMENT:], classes) * matched)
 
 
 @njit(cache=True, nogil=True)

@@ -5,8 +5,8 @@ whatever the image is (some classes are near to everything). Neither is evidence
 
 * habit: the mean of a part's logits for a class, over the images that are not of this class, is taken off;
 * force: a part is scaled so that its logits spread as far as the text's, among the classes that are plausible;
-* trust: retrieval counts as much as its favourite class is probable under the prototypes, compared with how probable
-  they find a class drawn from themselves; both over the last images only, so that a bank gone wrong is noticed.
+* trust: retrieval counts as far as its favourite class is probable to the prototype part, compared with how probable
+  that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed.
 
 Nothing is known at the first image, which gets the text's prediction. docs/weights-without-labels.md has the study.
 """
@@ -86,7 +86,7 @@ class AutoWeights:
         return {**found, "trust": self._trust()}
 
     def _trust(self) -> float:
-        return loops.trust(self.agreement, self.seen[0], self.habit.shape[1])
+        return loops.trust(self.agreement, self.habit.shape[1])
 
     def _forces(self) -> NDArray[np.float64]:
         return loops.forces(self.shares, self.spread, self._trust(), self.seen[0])

@@ -33,12 +33,15 @@ def mean_at_highest(values: Array, probabilities: Array) -> float:
 
 
 @njit(cache=True, nogil=True)
-def trust(agreement: Doubles, seen: int, classes: int) -> float:
-    """How much of retrieval to believe, 0 to 1: its agreement with the prototypes, beyond chance, over theirs."""
-    if seen == 0:
-        return 0.0
+def trust(agreement: Doubles, classes: int) -> float:
+    """How far to believe evidence, 0 to 1, from two running means beyond chance:
+
+    how probable its favourite class is to what it is compared with, over how probable that finds a class drawn from
+    itself. Evidence that reaches less than half of this is not believed at all.
+    """
     chance = 1.0 / classes
-    return min(1.0, max(0.0, agreement[0] - chance) / max(agreement[1] - chance, 1e-6))
+    reached = (agreement[0] - chance) / max(agreement[1] - chance, 1e-6)
+    return min(1.0, max(0.0, 2 * reached - 1))
 
 
 @njit(cache=True, nogil=True)
