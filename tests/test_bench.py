@@ -65,7 +65,7 @@ def test_a_run_says_what_the_stream_itself_says(store, tmp_path):
     assert len(plan.files) == len(set(plan.files)) == len(records)
 
 
-def test_the_same_command_again_runs_only_what_is_missing(store, tmp_path):
+def test_the_same_command_again_runs_only_what_is_missing(store, tmp_path, monkeypatch):
     plan, first = run_all(store, tmp_path)
     lost = tmp_path / plan.runs[0].files["fixed"]
     lost.write_text("{")  # cut off by a crash of the machine
@@ -74,6 +74,8 @@ def test_the_same_command_again_runs_only_what_is_missing(store, tmp_path):
     assert done == [plan.runs[0]]
     assert made[0].scores == first[0].scores
     assert len(bench.run_plan(plan, tmp_path, workers=1, skip_existing=False)) == len(first)
+    monkeypatch.setattr("trimtab.bench.results.code_fingerprint", lambda: "changed since")
+    assert len(bench.run_plan(plan, tmp_path, workers=1)) == len(first)
 
 
 def test_worker_processes_give_the_same_figures(store, tmp_path):

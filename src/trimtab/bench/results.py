@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import trimtab
 from trimtab.bench.plan import Plan, Run
 from trimtab.bench.record import Record, read_record
+from trimtab.bench.versions import code_fingerprint
 from trimtab.errors import TrimtabError
 from trimtab.whole_files import write_whole
 
@@ -59,7 +59,7 @@ def note_plan(folder: Path, plan: Plan) -> None:
 
 
 def still_to_run(folder: Path, runs: Iterable[Run]) -> list[Run]:
-    """The runs without good records of this version of trimtab: what is new, failed, cut off or out of date."""
+    """The runs without good records of this very code: what is new, failed, cut off or out of date."""
     return [run for run in runs if not all(_is_good(folder / file) for file in run.files.values())]
 
 
@@ -70,7 +70,7 @@ def _is_good(path: Path) -> bool:
         record = read_record(path)
     except TrimtabError:
         return False
-    return record.ok and record.versions.get("trimtab") == trimtab.__version__
+    return record.ok and record.versions.get("code") == code_fingerprint()
 
 
 def _planned(folder: Path) -> list[str]:

@@ -1,8 +1,9 @@
 """Which records belong together: one row of a table, one line of a figure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trimtab.bench.record import Record
+from trimtab.methods import METHODS
 
 RowKey = tuple[str, str]  # method, variant
 
@@ -10,6 +11,12 @@ RowKey = tuple[str, str]  # method, variant
 def row_of(record: Record) -> RowKey:
     """What stands in one row of a table, or is one line in a figure."""
     return record.about.method, record.about.variant
+
+
+def in_table_order(rows: Iterable[RowKey]) -> list[RowKey]:
+    """Zero-shot first, then the methods as trimtab's own table has them; variants after the plain method."""
+    rank = {info.name: place for place, info in enumerate(METHODS)}
+    return sorted(set(rows), key=lambda row: (rank.get(row[0], len(rank)), row))
 
 
 def under_weights(records: Sequence[Record], weights: str) -> list[Record]:

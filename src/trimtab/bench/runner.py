@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import trimtab
 from trimtab import metrics
 from trimtab.bench.costs import gflops_per_image
 from trimtab.bench.measures import forget_peak_memory, peak_memory_mb, state_mb, step_times
 from trimtab.bench.plan import BASELINE, Run
 from trimtab.bench.record import FAILED, About, Cost, Record, packed
+from trimtab.bench.versions import versions
 from trimtab.data.order_names import order_by_name
 from trimtab.equations import Array
 from trimtab.errors import TrimtabError
@@ -185,11 +185,7 @@ def _as_json_has_it(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _circumstances() -> dict[str, Any]:
     return {
-        "versions": {
-            "trimtab": trimtab.__version__,
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-        },
+        "versions": versions(),
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": str(os.cpu_count())},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -22,14 +22,24 @@ def plot_along(
 ) -> "Axes":
     """Accuracy over the images seen so far: the mean over orders, and a band from the lowest order to the highest."""
     name = only_dataset(results, dataset)
-    ax = axes_for(ax)
+    ax = axes_for(ax, 6.0, 3.6)
     for (method, variant), records in by_method(
         records_for(results, weights=weights, dataset=name, order=order)
     ).items():
-        colour, _, line = look_of(method)
+        colour, marker, line = look_of(method)
         seen = np.asarray(records[0].along["images"])
         curves = 100 * np.array([np.interp(seen, r.along["images"], r.along["accuracy"]) for r in records])
-        ax.plot(seen, curves.mean(axis=0), color=colour, linestyle=line, linewidth=1.5, label=title_of(method, variant))
+        ax.plot(
+            seen,
+            curves.mean(axis=0),
+            color=colour,
+            linestyle=line,
+            linewidth=1.4,
+            marker=marker,
+            markersize=4,
+            markevery=max(1, len(seen) // 10),
+            label=title_of(method, variant),
+        )
         ax.fill_between(seen, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
     ax.set_xlabel("images seen")
     ax.set_ylabel("accuracy so far (%)")

@@ -6,7 +6,7 @@ import numpy as np
 
 from trimtab.bench.record import Record
 from trimtab.bench.results import Results
-from trimtab.bench.rows import RowKey, row_of, under_weights
+from trimtab.bench.rows import RowKey, in_table_order, row_of, under_weights
 from trimtab.errors import TrimtabError
 
 
@@ -40,10 +40,10 @@ def only_dataset(results: Results, dataset: str | None) -> str:
 
 
 def by_method(records: Sequence[Record]) -> dict[RowKey, list[Record]]:
-    """Each method's records, in the order of their seeds."""
-    found: dict[RowKey, list[Record]] = {}
+    """Each method's records, in the order of their seeds; methods in the order of the tables."""
+    found: dict[RowKey, list[Record]] = {row: [] for row in in_table_order(map(row_of, records))}
     for record in sorted(records, key=lambda record: record.about.seed):
-        found.setdefault(row_of(record), []).append(record)
+        found[row_of(record)].append(record)
     return found
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from trimtab.bench.plan import WEIGHTS
 from trimtab.bench.record import About, Record
-from trimtab.bench.rows import RowKey, row_of, under_weights
+from trimtab.bench.rows import RowKey, in_table_order, row_of, under_weights
 from trimtab.errors import TrimtabError
-from trimtab.methods import METHODS
 from trimtab.report.published import CROSS_DOMAIN, SHIFTS
 
 
@@ -23,10 +22,8 @@ class Group:
 
     @property
     def rows(self) -> list[RowKey]:
-        """Methods in the order of the papers' years, variants after the plain method."""
-        rank = {info.name: place for place, info in enumerate(METHODS)}
-        keys = dict.fromkeys(row for row, _ in self.cells)
-        return sorted(keys, key=lambda key: (rank.get(key[0], len(rank)), key[0], key[1]))
+        """Zero-shot, then the other methods; variants after the plain method."""
+        return in_table_order(row for row, _ in self.cells)
 
     @property
     def columns(self) -> list[str]:
