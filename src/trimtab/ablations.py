@@ -14,16 +14,16 @@ import numpy as np
 
 from trimtab.bench.plan import BASELINE, Plan, Run, labelled_store, possible_weights
 from trimtab.bench.record import Record, read_record
+from trimtab.bench.rows import title_of, weights_title
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
-from trimtab.methods import METHODS, list_methods, make_method, method_class
+from trimtab.methods import list_methods, make_method, method_class
 from trimtab.methods.base import CacheMethod
 from trimtab.report.significance import compare
 from trimtab.report.tables import Cell, Row, Table, difference_text
 
 SLOTS = (1, 3, 5, 10, 20)
 CACHES = ("entropy", "align", "negative")
-TITLES = {info.name: info.title for info in METHODS}
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _views(store: FeatureStore, method: str) -> list[Point]:
 
 def _writing(store: FeatureStore, method: str) -> list[Point]:  # noqa: ARG001
     return [
-        Point(f"{TITLES.get(name, name)}, {when}", (TITLES.get(name, name), when), name, {"order": when})
+        Point(f"{title_of(name)}, {when}", (title_of(name), when), name, {"order": when})
         for name in _cache_methods()
         for when in ("write_first", "predict_first")
     ]
@@ -125,7 +125,7 @@ def _orders(store: FeatureStore, method: str) -> list[Point]:  # noqa: ARG001
     fifth = max(1, len(store.class_names) // 5)
     kinds = ("shuffled", "dirichlet:0.1", f"few-classes:{fifth}", "class-sorted")
     return [
-        Point(f"{TITLES.get(name, name)}, {kind}", (TITLES.get(name, name), kind), name, order=kind)
+        Point(f"{title_of(name)}, {kind}", (title_of(name), kind), name, order=kind)
         for name in _cache_methods()
         for kind in kinds
     ]
@@ -223,8 +223,7 @@ class Findings:
     def where(self) -> str:
         """The store and the weights, for titles; an oracle is called one."""
         about = self.zero_shot[0].about
-        weights = "ORACLE weights (test labels)" if self.ablation.weights == "oracle" else self.ablation.weights
-        return f"{about.dataset}, {about.encoder}, {weights}" + ("" if "ORACLE" in weights else " weights")
+        return f"{about.dataset}, {about.encoder}, {weights_title(self.ablation.weights)}"
 
 
 def make_ablation(

@@ -1,4 +1,4 @@
-"""Which records belong together: one row of a table, one line of a figure."""
+"""Which records belong together, one row of a table or one line of a figure, and what it is called."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,6 +6,17 @@ from trimtab.bench.record import Record
 from trimtab.methods import METHODS
 
 RowKey = tuple[str, str]  # method, variant
+_TITLES = {info.name: info.title for info in METHODS}
+
+
+def title_of(method: str, variant: str = "") -> str:
+    """A method's name for people."""
+    return _TITLES.get(method, method) + (f" [{variant}]" if variant else "")
+
+
+def weights_title(weights: str) -> str:
+    """How a table or a figure names its weights; an oracle is called one."""
+    return "ORACLE weights (test labels)" if weights == "oracle" else f"weights {weights}"
 
 
 def row_of(record: Record) -> RowKey:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.bench.results import Results
-from trimtab.plots.chosen import by_method, only_dataset, records_for, weights_note
-from trimtab.plots.style import axes_for, look_of, small_legend, title_of
+from trimtab.bench.rows import title_of, weights_title
+from trimtab.plots.chosen import by_method, only_dataset, records_for
+from trimtab.plots.style import axes_for, look_of, small_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,6 +44,6 @@ def plot_along(
         ax.fill_between(seen, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
     ax.set_xlabel("images seen")
     ax.set_ylabel("accuracy so far (%)")
-    ax.set_title(f"{name}: accuracy along the stream ({weights_note(weights)})", fontsize="medium")
+    ax.set_title(f"{name}: accuracy along the stream ({weights_title(weights)})", fontsize="medium")
     small_legend(ax, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.bench.results import Results
-from trimtab.plots.chosen import by_method, only_dataset, records_for, weights_note
-from trimtab.plots.style import axes_for, look_of, small_legend, title_of
+from trimtab.bench.rows import title_of, weights_title
+from trimtab.plots.chosen import by_method, only_dataset, records_for
+from trimtab.plots.style import axes_for, look_of, small_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,6 @@ def plot_reliability(
             label=label,
         )
     ax.set(xlim=(0, 100), ylim=(0, 100), xlabel="confidence (%)", ylabel="accuracy (%)")
-    ax.set_title(f"{name}: reliability ({weights_note(weights)})", fontsize="medium")
+    ax.set_title(f"{name}: reliability ({weights_title(weights)})", fontsize="medium")
     small_legend(ax, loc="upper left")
     return ax

@@ -58,8 +58,3 @@ def mean_accuracy(records: Sequence[Record]) -> float:
 def most_usual(names: Sequence[str]) -> str:
     """The commonest; "shuffled" if there is nothing to choose from."""
     return max(sorted(set(names)), key=names.count) if names else "shuffled"
-
-
-def weights_note(weights: str) -> str:
-    """How a figure names its weights; an oracle is called one."""
-    return "ORACLE weights: searched on the test labels" if weights == "oracle" else f"weights {weights}"

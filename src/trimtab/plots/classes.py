@@ -7,10 +7,11 @@ import numpy as np
 from trimtab.bench.plan import BASELINE
 from trimtab.bench.record import Record
 from trimtab.bench.results import Results
+from trimtab.bench.rows import title_of, weights_title
 from trimtab.errors import TrimtabError
 from trimtab.metrics import Floats
-from trimtab.plots.chosen import by_method, only_dataset, records_for, weights_note
-from trimtab.plots.style import BLUE, VERMILLION, axes_for, title_of
+from trimtab.plots.chosen import by_method, only_dataset, records_for
+from trimtab.plots.style import BLUE, VERMILLION, axes_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +57,7 @@ def plot_per_class(
     ax.set_ylim(-0.8, len(shown) - 0.2)
     ax.set_xlabel("change of recall over zero-shot (points)")
     left_out = f", {len(places) - len(shown)} classes between left out" if len(shown) < len(places) else ""
-    ax.set_title(f"{name}: {title_of(method)} by class ({weights_note(weights)}{left_out})", fontsize="medium")
+    ax.set_title(f"{name}: {title_of(method)} by class ({weights_title(weights)}{left_out})", fontsize="medium")
     return ax
 
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from trimtab.bench.plan import BASELINE
 from trimtab.bench.results import Results
+from trimtab.bench.rows import title_of, weights_title
 from trimtab.errors import TrimtabError
 from trimtab.metrics import Floats
-from trimtab.plots.chosen import by_method, mean_accuracy, records_for, weights_note
-from trimtab.plots.style import axes_for, look_of, small_legend, title_of
+from trimtab.plots.chosen import by_method, mean_accuracy, records_for
+from trimtab.plots.style import axes_for, look_of, small_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +57,7 @@ def plot_compactness(
     ax.axhline(0, color="black", linewidth=0.8)
     ax.set_xlabel("compactness: 1 / mean distance to the class centre (uses labels, to describe the set)")
     ax.set_ylabel("gain over zero-shot (points)")
-    ax.set_title(f"Do compact classes gain more? ({weights_note(weights)})", fontsize="medium")
+    ax.set_title(f"Do compact classes gain more? ({weights_title(weights)})", fontsize="medium")
     small_legend(ax)
     return ax
 

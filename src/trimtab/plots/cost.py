@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.bench.results import Results
+from trimtab.bench.rows import title_of, weights_title
 from trimtab.errors import TrimtabError
-from trimtab.plots.chosen import by_method, mean_accuracy, records_for, weights_note
-from trimtab.plots.style import axes_for, look_of, small_legend, title_of
+from trimtab.plots.chosen import by_method, mean_accuracy, records_for
+from trimtab.plots.style import axes_for, look_of, small_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ def plot_cost(
     ax.margins(x=0.15, y=0.15)
     ax.set_xlabel("adaptation: MFLOPs per image, counted by formula")
     ax.set_ylabel("mean accuracy (%)")
-    ax.set_title(f"Accuracy against cost ({weights_note(weights)})", fontsize="medium")
+    ax.set_title(f"Accuracy against cost ({weights_title(weights)})", fontsize="medium")
     small_legend(ax, title="area: images per second", loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
 

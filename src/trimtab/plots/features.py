@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.bank import Bank
+from trimtab.bench.rows import title_of
 from trimtab.data.order_names import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.methods.base import Method
-from trimtab.plots.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, axes_for, small_legend, title_of
+from trimtab.plots.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, axes_for, small_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
-from trimtab.methods import METHODS
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -30,17 +28,11 @@ _OF_METHOD: Final = {
     "zero_vote": (BLACK, ">", ":"),
 }
 _OTHERS: Final = ((GREY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
-_TITLES = {info.name: info.title for info in METHODS}
 
 
 def look_of(method: str) -> tuple[str, str, str]:
     """(colour, marker, line style): always the same for a method, whatever else is in the figure."""
     return _OF_METHOD.get(method) or _OTHERS[sum(map(ord, method)) % len(_OTHERS)]
-
-
-def title_of(method: str, variant: str = "") -> str:
-    """A method's name for people."""
-    return _TITLES.get(method, method) + (f" [{variant}]" if variant else "")
 
 
 def axes_for(ax: "Axes | None", width: float = 5.2, height: float = 3.6) -> "Axes":

@@ -8,14 +8,12 @@ import numpy as np
 from trimtab.bench.plan import BASELINE, WEIGHTS
 from trimtab.bench.record import Record
 from trimtab.bench.results import Results
-from trimtab.bench.rows import RowKey
-from trimtab.methods import METHODS
+from trimtab.bench.rows import RowKey, title_of, weights_title
 from trimtab.report.groups import Group, groups_of
 from trimtab.report.published import CROSS_DOMAIN, SHIFTS, misprints, published_rows
 from trimtab.report.significance import ALPHA, Comparison, compare
 
 ORACLE = "ORACLE"
-TITLES = {info.name: info.title for info in METHODS}
 BETTER, WORSE, FIRST = "▲", "▼", "★"
 LEGEND = (
     f"Top-1 accuracy in percent, mean ± standard deviation over orders. {BETTER} / {WORSE}: better / worse than "
@@ -80,24 +78,19 @@ def accuracy_table(group: Group) -> Table:
         blank = [Cell("")] * (len(_average_heads(group)) - len(averages))
         rows.append(Row(printed.label, [*cells, *averages, *blank], quoted=True))
         notes += [f"Misprint in the paper: {what}." for what in misprints(printed)]
-    return Table(title_of(group), [*map(column_title, columns), *_average_heads(group)], rows, notes)
+    return Table(group_title(group), [*map(column_title, columns), *_average_heads(group)], rows, notes)
 
 
-def title_of(group: Group) -> str:
+def group_title(group: Group) -> str:
     """Everything that the figures depend on; an oracle is called one."""
     orders = {len(records) for records in group.cells.values()}
-    return f"{group.benchmark}: {group.encoder}, {group.order} x {max(orders)}, {weights_of(group)}"
-
-
-def weights_of(group: Group) -> str:
-    """The way of weighing, in words."""
-    return f"{ORACLE} weights (test labels)" if group.weights == "oracle" else f"weights {group.weights}"
+    return f"{group.benchmark}: {group.encoder}, {group.order} x {max(orders)}, {weights_title(group.weights)}"
 
 
 def row_label(key: RowKey, group: Group) -> str:
     """The method's name in the papers; the word oracle wherever its figures owe something to the labels."""
     method, variant = key
-    label = TITLES.get(method, method) + (f" [{variant}]" if variant else "")
+    label = title_of(method, variant)
     records = [record for (row, _), found in group.cells.items() if row == key for record in found]
     if any(record.about.uses_labels for record in records):
         return f"{label} ({ORACLE})"
@@ -190,7 +183,9 @@ def quality_table(group: Group, column: str) -> Table:
     )
     rows = [(key, _good(group, key, column)) for key in group.rows]
     cells = [Row(row_label(key, group), _quality(group, key, column, records)) for key, records in rows if records]
-    return Table(f"{column_title(column)}, {group.encoder}, {weights_of(group)}: quality", head, cells, [note])
+    return Table(
+        f"{column_title(column)}, {group.encoder}, {weights_title(group.weights)}: quality", head, cells, [note]
+    )
 
 
 def cost_table(group: Group, column: str) -> Table:
@@ -202,7 +197,11 @@ def cost_table(group: Group, column: str) -> Table:
     )
     rows = [(key, _good(group, key, column)) for key in group.rows]
     cells = [Row(row_label(key, group), _cost(records)) for key, records in rows if records]
-    return Table(f"{column_title(column)}, {group.encoder}, {weights_of(group)}: cost", head, cells, [note])
+    return Table(f"{_column(group, column)}: cost", head, cells, [note])
+
+
+def _column(group: Group, column: str) -> str:
+    return f"{column_title(column)}, {group.encoder}, {group.order}, {weights_title(group.weights)}"
 
 
 def _good(group: Group, key: RowKey, column: str) -> list[Record]:
@@ -219,7 +218,7 @@ def _quality(group: Group, key: RowKey, column: str, records: list[Record]) -> l
         f"{mean['nll']:.3f}",
         f"{mean['brier']:.3f}",
         difference_text(against_baseline(group, key, column)),
-        "" if rival is None else f"{difference_text(rival[1])} {TITLES.get(rival[0][0], rival[0][0])}",
+        "" if rival is None else f"{difference_text(rival[1])} {title_of(*rival[0])}",
     ]
     return [Cell(text) for text in texts]
 
