@@ -83,6 +83,12 @@ def test_mean_and_spread_over_orders():
     assert cells(table, "MCP")[0].startswith("60.00 ±10.00")
 
 
+def test_a_cell_with_fewer_orders_says_so():
+    table = only_table(*(record("zero_shot", seed=s) for s in range(3)), record("mcp", seed=0))
+    assert cells(table, "MCP") == ["100.00 (1 of 3)"]
+    assert "x 3" in table.title
+
+
 def test_columns_stand_in_the_papers_order_with_its_averages():
     datasets = list(CROSS_DOMAIN)
     shares = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]

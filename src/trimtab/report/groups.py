@@ -31,6 +31,11 @@ class Group:
         paper = {name: place for place, name in enumerate([*CROSS_DOMAIN, *SHIFTS])}
         return sorted(dict.fromkeys(column for _, column in self.cells), key=lambda name: (paper.get(name, 99), name))
 
+    @property
+    def orders(self) -> int:
+        """How many orders a finished cell has."""
+        return max(len(records) for records in self.cells.values())
+
     def records(self, row: RowKey, column: str) -> list[Record]:
         """One for each order."""
         return self.cells.get((row, column), [])

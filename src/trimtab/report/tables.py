@@ -83,8 +83,7 @@ def accuracy_table(group: Group) -> Table:
 
 def group_title(group: Group) -> str:
     """Everything that the figures depend on; an oracle is called one."""
-    orders = {len(records) for records in group.cells.values()}
-    return f"{group.benchmark}: {group.encoder}, {group.order} x {max(orders)}, {weights_title(group.weights)}"
+    return f"{group.benchmark}: {group.encoder}, {group.order} x {group.orders}, {weights_title(group.weights)}"
 
 
 def row_label(key: RowKey, group: Group) -> str:
@@ -135,7 +134,8 @@ def _accuracy_cell(
     if mean is None:
         return Cell("failed" if records else "not run", failed=bool(records))
     spread = f" ±{100 * np.std([r.accuracy for r in records], ddof=1):.2f}" if len(records) > 1 else ""
-    return Cell(f"{mean:.2f}{spread}{_marks(group, key, column, mean == best)}", best=mean == best)
+    fewer = f" ({len(records)} of {group.orders})" if len(records) < group.orders else ""
+    return Cell(f"{mean:.2f}{spread}{fewer}{_marks(group, key, column, mean == best)}", best=mean == best)
 
 
 def _marks(group: Group, key: RowKey, column: str, is_best: bool) -> str:
