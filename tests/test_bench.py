@@ -30,7 +30,7 @@ def store(tmp_path_factory):
 
 
 def run_all(store, out, **details):
-    options = {"methods": ["mcp"], "seeds": 2, "weights": ["fixed", "oracle"], **details}
+    options = {"methods": ["mcp"], "seeds": 2, "weights": ["fixed", "auto", "oracle"], **details}
     plan = bench.make_plan([store.path], **options)
     return plan, bench.run_plan(plan, out, workers=1)
 
@@ -40,14 +40,14 @@ def test_a_run_says_what_the_stream_itself_says(store, tmp_path):
     assert {(r.about.method, r.about.weights, r.about.seed) for r in records} == {
         ("zero_shot", "fixed", 0),
         ("zero_shot", "fixed", 1),
-        *(("mcp", weights, seed) for weights in ("fixed", "oracle") for seed in (0, 1)),
+        *(("mcp", weights, seed) for weights in ("fixed", "auto", "oracle") for seed in (0, 1)),
     }
     for record in records:
         order = order_by_name("shuffled", labels=store.labels, seed=record.about.seed)
-        weights = {"fusion": (1.0, 1.0, 1.0)} if record.about.method == "mcp" else {}
-        method = make_method(record.about.method, **weights)
+        fusion = "auto" if record.about.weights == "auto" else (1.0, 1.0, 1.0)
+        method = make_method(record.about.method, **({"fusion": fusion} if record.about.method == "mcp" else {}))
         predicted = method.start(store.task()).run(store.rows(order))
-        if record.about.weights == "fixed":
+        if record.about.weights != "oracle":
             right = predicted.labels == store.labels[order]
             assert record.accuracy == pytest.approx(right.mean())
             np.testing.assert_array_equal(record.correct_images(), right)
@@ -153,7 +153,7 @@ def test_an_unfinished_folder_says_so(store, tmp_path):
     plan, _ = run_all(store, tmp_path)
     assert bench.read_results(tmp_path).note == ""
     (tmp_path / plan.files[-1]).unlink()
-    assert bench.read_results(tmp_path).note.startswith("UNFINISHED: 1 of 6 planned runs")
+    assert bench.read_results(tmp_path).note.startswith("UNFINISHED: 1 of 8 planned runs")
     with pytest.raises(TrimtabError, match="no folder"):
         bench.read_results(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()

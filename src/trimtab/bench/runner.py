@@ -66,7 +66,7 @@ def _measured(
     start = time.perf_counter()
     predictions = stream.run(rows, keep_parts=run.weights != ("fixed",))
     seconds = time.perf_counter() - start
-    compactness = metrics.compactness(rows[:][:, 0], labels) if run.method == BASELINE else None
+    compactness = _compactness(rows, labels) if run.method == BASELINE else None
     gflops = gflops_per_image(method, classes=task.classes, dim=task.dim, views=rows.shape[1])
     records = []
     for weights, about in abouts.items():
@@ -92,6 +92,14 @@ def _measured(
         if record.cost is not None:
             record.cost.step_ms.update(waits)
     return records
+
+
+def _compactness(rows: OrderedRows, labels: NDArray[np.int64]) -> float | None:
+    """Of the plain views; None where every class is a single point."""
+    try:
+        return metrics.compactness(rows[:][:, 0], labels)
+    except TrimtabError:
+        return None
 
 
 def _weighed(
@@ -158,6 +166,7 @@ def _failed(about: About, error: Exception) -> Record:
 
 
 def _about(run: Run, store: FeatureStore, method: Method, images: int, weights: str) -> About:
+    parameters = method.parameters() | ({"fusion": "auto"} if weights == "auto" else {})
     return About(
         dataset=run.dataset,
         store=run.store,
@@ -171,7 +180,7 @@ def _about(run: Run, store: FeatureStore, method: Method, images: int, weights: 
         dim=store.dim,
         method=run.method,
         variant=run.variant,
-        parameters=_as_json_has_it(method.parameters()),
+        parameters=_as_json_has_it(parameters),
         order=run.order,
         seed=run.seed,
         weights=weights,
