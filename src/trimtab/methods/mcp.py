@@ -9,13 +9,16 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 | M_entropy      | section "entropy" of the bank: items of lowest entropy                        |
 | M_align        | section "align": items of low entropy that are nearer to the centre           |
 | Q_n, L_n       | section "negative": uncertain items, and the classes they speak against       |
-| A(x), w        | `affinity`, `center_weight`                                                   |
+| A(x), w        | `affinity` with positive_alpha and positive_beta, `center_weight`             |
 | alpha_1..3     | `fusion` over the parts text, prototype, retrieval                            |
 
 Where the paper leaves room we do as the authors' released program does: the entropy cache is keyed by
 the plain view and the align cache by the vote of the confident views; v_c is a plain mean, not normalised; retrieval
-includes the text prototype; probabilities are summed, not logits. One difference: an item that the reflecting mechanism
+includes the text prototype; given weights sum probabilities, not logits. One difference: an item that the reflecting mechanism
 promotes is visible at once, as the paper's text says; in the released program only when its class is next written.
+
+What the authors set per data set or search on the test labels has a default that needs neither: `positive_alpha` and
+`fusion` are "auto", found from the stream (docs/weights-without-labels.md). Numbers give the paper's formulas.
 """
 
 from dataclasses import dataclass
