@@ -14,8 +14,9 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 
 Where the paper leaves room we do as the authors' released program does: the entropy cache is keyed by
 the plain view and the align cache by the vote of the confident views; v_c is a plain mean, not normalised; retrieval
-includes the text prototype; given weights sum probabilities, not logits. One difference: an item that the reflecting mechanism
-promotes is visible at once, as the paper's text says; in the released program only when its class is next written.
+includes the text prototype; given weights sum probabilities, not logits. One difference: an item that the reflecting
+mechanism promotes is visible at once, as the paper's text says; in the released program only when its class is next
+written.
 
 What the authors set per data set or search on the test labels has a default that needs neither: `positive_alpha` and
 `fusion` are "auto", found from the stream (docs/weights-without-labels.md). Numbers give the paper's formulas.
