@@ -12,6 +12,8 @@ from trimtab.plots.style import axes_for, look_of, small_legend
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SETTLING = 20  # the first twentieth of a stream is noise: it may leave the figure
+
 
 def plot_along(
     results: Results,
@@ -23,6 +25,7 @@ def plot_along(
 ) -> "Axes":
     """Accuracy over the images seen so far: the mean over orders, and a band from the lowest order to the highest."""
     name = only_dataset(results, dataset)
+    low, high = np.inf, -np.inf
     ax = axes_for(ax, 6.0, 3.6)
     for (method, variant), records in by_method(
         records_for(results, weights=weights, dataset=name, order=order)
@@ -42,6 +45,10 @@ def plot_along(
             label=title_of(method, variant),
         )
         ax.fill_between(seen, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+        settled = curves[:, len(seen) // SETTLING :]
+        low, high = min(low, settled.min()), max(high, settled.max())
+    if high > low:
+        ax.set_ylim(low - 0.1 * (high - low), high + 0.1 * (high - low))
     ax.set_xlabel("images seen")
     ax.set_ylabel("accuracy so far (%)")
     ax.set_title(f"{name}: accuracy along the stream ({weights_title(weights)})", fontsize="medium")

@@ -31,7 +31,8 @@ def plot_compactness(
     baseline = {record.about.dataset: record for record in rows.get((BASELINE, ""), [])}
     if len(baseline) < 2:
         raise TrimtabError("The compactness figure needs at least two data sets in the results.")
-    ax = axes_for(ax)
+    ax = axes_for(ax, 6.0, 4.0)
+    highest: dict[str, tuple[float, float]] = {}  # where a data set's name goes: above its highest point
     for method in methods:
         records = [r for r in rows.get((method, ""), []) if r.about.dataset in baseline]
         if not records:
@@ -44,18 +45,19 @@ def plot_compactness(
                 for name in names
             ]
         )
+        for name, place, gain in zip(names, compact, gains, strict=True):
+            highest[name] = max(highest.get(name, (place, gain)), (place, gain))
         colour, marker, _ = look_of(method)
         label = f"{title_of(method)}{_correlation(compact, gains)}"
         ax.scatter(compact, gains, color=colour, marker=marker, s=40, zorder=3, label=label)
         if len(names) > 2:
             ends = np.array([compact.min(), compact.max()])
             ax.plot(ends, np.polyval(np.polyfit(compact, gains, 1), ends), color=colour, linewidth=1)
-    for name, record in baseline.items():
-        ax.annotate(
-            name, (float(record.compactness or 0), 0.02), xycoords=("data", "axes fraction"), fontsize=6, rotation=90
-        )
+    for name, (place, gain) in highest.items():
+        ax.annotate(name, (place, gain), (3, 5), textcoords="offset points", fontsize=7, rotation=30)
+    ax.margins(x=0.12, y=0.2)
     ax.axhline(0, color="black", linewidth=0.8)
-    ax.set_xlabel("compactness: 1 / mean distance to the class centre (uses labels, to describe the set)")
+    ax.set_xlabel("compactness: 1 / mean distance to the class centre (from labels)")
     ax.set_ylabel("gain over zero-shot (points)")
     ax.set_title(f"Do compact classes gain more? ({weights_title(weights)})", fontsize="medium")
     small_legend(ax)
