@@ -13,8 +13,9 @@ from trimtab.errors import TrimtabError
 # A verb imports what is heavy inside its function, so that `trimtab --help` is quick.
 VERBS: tuple[str, ...] = (
     "demo",
-    "encode",
     "classify",
+    "methods",
+    "encode",
     "bench",
     "report",
     "plot",
