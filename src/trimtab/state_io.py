@@ -6,8 +6,6 @@ itself and of every array, so that a truncated, edited or foreign file is told f
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +17,7 @@ from trimtab.errors import TrimtabError
 from trimtab.methods import make_method
 from trimtab.state import Arrays, fill
 from trimtab.task import Task
+from trimtab.whole_files import write_whole
 
 if TYPE_CHECKING:
     from trimtab.methods.base import Method
@@ -29,7 +28,7 @@ VERSION = 1
 
 
 def save(stream: "Stream", path: Path) -> None:
-    """Write a stream's state atomically: to a temporary file beside the target, which then takes its name."""
+    """Write a stream's state; an older file stays whole until the new one is."""
     arrays = stream.arrays()
     header: dict[str, Any] = {
         "format": FORMAT,
@@ -42,17 +41,9 @@ def save(stream: "Stream", path: Path) -> None:
     }
     metadata = {"trimtab": json.dumps(header), "checksum": _checksum(header, arrays)}
     payload = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(payload)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_whole(path, payload)
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
         raise TrimtabError(f"The state cannot be written to {path}: {error.strerror or error}.") from error
 
 
