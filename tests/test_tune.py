@@ -27,6 +27,7 @@ def test_the_best_trial_is_what_it_says(store):
         for parameters, accuracy in [(found.preset.parameters, tuned), ({}, default)]:
             predicted = make_method("mcp", **parameters).start(store.task()).run(store.rows(half))
             assert accuracy == pytest.approx(100 * (predicted.labels == store.labels[half]).mean())
+    assert found.oracle >= found.default
     assert found.preset.tuned_on == store.fingerprint
     assert found.preset.trials == 6
 
@@ -39,8 +40,8 @@ def test_no_figure_on_searched_images_without_the_word(store):
 
 def test_only_affinities_and_capacities_are_searched():
     names = set(searched_parameters("mcp"))
-    assert {"entropy_slots", "positive_alpha", "negative_beta", "center_weight", "retrieval_beta"} <= names
-    assert not names & {"fusion", "entropy_low", "view_fraction", "order", "promotion"}
+    assert {"entropy_slots", "negative_alpha", "negative_beta", "center_weight", "retrieval_beta"} <= names
+    assert not names & {"fusion", "positive_alpha", "entropy_low", "view_fraction", "order", "promotion"}
     with pytest.raises(TrimtabError, match="no affinities"):
         searched_parameters("zero_shot")
 

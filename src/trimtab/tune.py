@@ -99,6 +99,9 @@ def tune(
         load_if_exists=True,
     )
     done = len([trial for trial in study.trials if trial.state.is_finished()])
+    if not study.trials:
+        defaults = make_method(method).parameters()
+        study.enqueue_trial({name: defaults[name] for name in names})  # what is found is never worse than the defaults
 
     def objective(trial: "optuna.Trial") -> float:
         return measure({name: draw(trial, name) for name, draw in names.items()})
@@ -130,12 +133,12 @@ def tune(
 
 
 def searched_parameters(method: str) -> dict[str, Callable[["optuna.Trial", str], float | int]]:
-    """The method's affinities and capacities, with how each is drawn."""
+    """The method's affinities and capacities, with how each is drawn; not those that it finds by itself ("auto")."""
     found = {
         name: draw
-        for name in make_method(method).parameters()
+        for name, default in make_method(method).parameters().items()
         for ending, draw in SPACE.items()
-        if name.endswith(ending) and name != "fusion"
+        if name.endswith(ending) and isinstance(default, int | float)
     }
     if not found:
         raise TrimtabError(f"{method} has no affinities or capacities to search.")

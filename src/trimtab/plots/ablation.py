@@ -21,7 +21,7 @@ def plot_study(found: Findings, *, ax: "Axes | None" = None) -> "Axes":
         raise TrimtabError("No setting of the study has finished, so there is nothing to draw.")
     draw = {0: _dots, 1: _line, 2: _heat}[len(study.axes)]
     ax = draw(study, good, found.zero_shot_accuracy, ax)
-    ax.set_title(f"{study.title}\n{found.where}", fontsize="medium")
+    ax.set_title(f"{study.title}\n{found.where}; zero-shot {found.zero_shot_accuracy:.2f}", fontsize="medium")
     return ax
 
 
@@ -56,7 +56,7 @@ def _line(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | 
     return ax
 
 
-def _heat(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":
+def _heat(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":  # noqa: ARG001
     rows = list(dict.fromkeys(outcome.point.at[0] for outcome in found))
     columns = list(dict.fromkeys(outcome.point.at[1] for outcome in found))
     values = np.full((len(rows), len(columns)), np.nan)
@@ -72,7 +72,7 @@ def _heat(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | 
             ax.annotate(f"{value:.2f}", (column, row), ha="center", va="center", fontsize=8, color=colour)
     ax.set_xticks(range(len(columns)), [str(name) for name in columns])
     ax.set_yticks(range(len(rows)), [str(name) for name in rows])
-    ax.set_xlabel(f"{study.axes[1]}   (accuracy in %; zero-shot {zero_shot:.2f})", color="black")
+    ax.set_xlabel(study.axes[1])
     ax.set_ylabel("" if isinstance(rows[0], str) else study.axes[0])
     figure = ax.get_figure(root=True)
     if figure is not None:
