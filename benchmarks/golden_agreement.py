@@ -1,0 +1,76 @@
+"""How closely each method repeats its authors' own program: `python -m benchmarks.golden_agreement`.
+
+The streams were made by running the released programs with their encoder replaced by given features (tests/golden).
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from trimtab import Task, make_method
+from trimtab.equations import softmax
+from trimtab.methods import method_class
+
+GOLDEN = Path(__file__).parents[1] / "tests" / "golden"
+
+
+def agreements() -> Iterator[tuple[str, str, float, float]]:
+    """(stream, part, largest difference of a probability, share of equal classes)."""
+    for stream in ("mcp_a", "mcp_b"):
+        for promotion in (False, True):
+            data, parts = _run("mcp", stream, promotion=promotion)
+            for part, found in parts.items():
+                released = data[part if promotion else f"{part}_nopromotion"]
+                name = f"{part}, {'with' if promotion else 'without'} promotion"
+                yield stream, name, *_compare(found, released)
+    for stream in ("tda_single_view", "tda_many_views", "dpe_single_view", "dpe_many_views"):
+        data, parts = _run(stream.split("_")[0], stream)
+        yield stream, "adapted", *_compare(parts["adapted"], softmax(data["logits"]))
+    data, parts = _run("boostadapter", "boostadapter", **_boostadapter_parameters())
+    yield "boostadapter", "adapted", *_compare(parts["adapted"], softmax(data["logits"]))
+    data, parts = _run("dmn", "dmn")
+    yield "dmn", "dynamic", *_compare(parts["dynamic"], data["logits"])
+
+
+def _run(method: str, stream: str, **changes: Any) -> tuple[Any, dict[str, Any]]:
+    data = np.load(GOLDEN / f"{stream}.npz")
+    text = data["text_prototypes"]
+    task = Task([str(c) for c in range(len(text))], text, float(data["logit_scale"]))
+    parameters = {name: data[name].item() for name in method_class(method).__dataclass_fields__ if name in data}
+    return data, make_method(method, **{**parameters, **changes}).start(task).run(data["views"]).parts
+
+
+def _boostadapter_parameters() -> dict[str, Any]:
+    released = json.loads(str(np.load(GOLDEN / "boostadapter.npz")["cfg"]))
+    positive, negative = released["positive"], released["negative"]
+    return {
+        "positive_slots": positive["shot_capacity"],
+        "positive_alpha": positive["alpha"],
+        "positive_beta": positive["beta"],
+        "negative_slots": negative["shot_capacity"],
+        "boost_slots": released["delta"],
+    }
+
+
+def _compare(found: Any, released: Any) -> tuple[float, float]:
+    same = (found.argmax(axis=1) == released.argmax(axis=1)).mean()
+    return float(np.abs(found - released).max()), float(same)
+
+
+def show(console: Console) -> None:
+    """Measure and print the table."""
+    table = Table(title="Agreement with the authors' programs")
+    for column in ("stream", "part", "largest difference", "same class"):
+        table.add_column(column, justify="left" if column in ("stream", "part") else "right")
+    for stream, part, difference, same in agreements():
+        table.add_row(stream, part, f"{difference:.1e}", f"{same:.1%}")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    show(Console())
