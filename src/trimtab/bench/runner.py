@@ -111,7 +111,8 @@ def _weighed(
         return predictions.probabilities, method.new_fusion(task).report()
     if weights == "oracle":
         known = labels >= 0
-        found = oracle_weights({name: part[known] for name, part in parts.items()}, labels[known])
+        seen = parts if known.all() else {name: part[known] for name, part in parts.items()}  # no copy without need
+        found = oracle_weights(seen, labels[known])
         fusion = FixedWeights(method.parts, found.weights)
         return fusion.combine(parts), fusion.report()
     automatic = make_method(method.name, **{**method.parameters(), "fusion": "auto"}).new_fusion(task)
