@@ -34,20 +34,31 @@ from trimtab.residual_kernels import exchange
 from trimtab.residuals import Floats, Terms
 
 REFRESH_AFTER = 2000  # writes, each of which adds a rounding error
-SHRINKS, GROWS = 16.0, 1e4  # a sum that leaves this range of its first size is computed afresh: digits would be lost
+SHRINKS = 16.0  # a sum that has shrunk by more than this since it was computed is computed afresh: digits are lost
+HIGHEST = 1e20  # and one that has grown beyond this, before it overflows
 
 
 class Alignment:
     """The four sums for texts (C, d) and the visual prototypes that have been written so far.
 
     `one_sided` leaves out the second side. Arrays are indexed by prototype first, text second.
+    `text_tolerance`: how far a text may move, in units of the temperature, before `move_text` computes everything
+    afresh; then no softmax weight is off by more than that share.
     """
 
     def __init__(
-        self, text: Floats, temperature: float, *, one_sided: bool, tolerance: float = 1e-3, dtype: Any = np.float32
+        self,
+        text: Floats,
+        temperature: float,
+        *,
+        one_sided: bool,
+        tolerance: float = 1e-3,
+        text_tolerance: float = 0.0,
+        dtype: Any = np.float32,
     ) -> None:
         self.text = np.array(text, dtype)  # a copy: it may move
-        self._temperature, self._one_sided, self._tolerance = dtype(temperature), one_sided, tolerance
+        self._temperature, self._one_sided = dtype(temperature), one_sided
+        self._tolerance, self._text_tolerance = tolerance, text_tolerance
         classes, _ = text.shape
         self.present = np.zeros(classes, np.bool_)
         self.writes = np.zeros(1, np.int64)  # since everything was last computed afresh
@@ -85,28 +96,39 @@ class Alignment:
             self._exchange_near(label, old, old_matches)
 
     def move_text(self, text: Floats) -> None:
-        """Give every class another text prototype."""
+        """Give every class another text prototype, unless all have moved less than `text_tolerance` allows."""
+        moved = np.einsum("cd,cd->c", text - self.text, text - self.text).max()
+        if np.sqrt(moved) <= self._text_tolerance * self._temperature:
+            return
         self.text[...] = text
-        present = np.flatnonzero(self.present)
-        self.matches[present] = (self.units[present] @ self.text.T) / self._temperature
+        here = self._here()
+        self.matches[here] = (self.units[here] / self._temperature) @ self.text.T
         self.refresh()
 
     def refresh(self) -> None:
         """Compute every sum afresh."""
         self.writes[0] = 0
-        here = np.flatnonzero(self.present)
-        if len(here) == 0:
+        if not self.present.any():
             return
+        here = self._here()
         text, units = self.text[here], self.units[here]
-        matches = self.matches[np.ix_(here, here)]
-        choices = softmax(matches)
+        choices = self.matches[here][:, here].copy()
+        choices -= choices.max(axis=1, keepdims=True)  # softmax in place: these are the largest arrays of all
+        np.exp(choices, out=choices)
+        choices /= choices.sum(axis=1, keepdims=True)
         self.texts_found[here] = choices @ text
         self.visuals_found[here] = choices.T @ units
         if self._one_sided:
             return
-        self._compute_near(here)
-        self.used_logs[here] = self._near_logs(here)
-        self.texts_near[here] = np.exp(matches - self.used_logs[here]).astype(matches.dtype) @ text
+        labels = np.flatnonzero(self.present)
+        self._compute_near(labels)
+        self.used_logs[labels] = np.log(self.near_totals[labels]) + self.near_peaks[labels]
+        shares = np.exp(self.matches[here][:, here] - self.used_logs[labels])
+        self.texts_near[here] = shares.astype(text.dtype) @ text
+
+    def _here(self) -> slice | NDArray[np.intp]:
+        """The classes present; a slice when that is all of them, which saves copying whole arrays."""
+        return slice(None) if self.present.all() else np.flatnonzero(self.present)
 
     def text_terms(self, weight: float) -> Terms:
         """The gradient of weight x loss at the unit texts."""
@@ -140,7 +162,7 @@ class Alignment:
             self.near_totals += gained - lost
             dtype = self.text.dtype
             exchange(self.visuals_near, gained.astype(dtype), self.units[label], lost.astype(dtype), old)
-            sound = (self.near_totals > self.near_heights / SHRINKS) & (self.near_totals < GROWS)
+            sound = (self.near_totals > self.near_heights / SHRINKS) & (self.near_totals < HIGHEST)
         self._compute_near(np.flatnonzero(self.present & ~sound))
         np.maximum(self.near_heights, self.near_totals, out=self.near_heights)
 
@@ -165,7 +187,3 @@ class Alignment:
         weights = np.exp(matches - self.near_peaks[texts].astype(matches.dtype))
         self.near_totals[texts] = self.near_heights[texts] = weights.sum(axis=0, dtype=np.float64)
         self.visuals_near[texts] = weights.T @ self.units[here]
-
-    def _near_logs(self, texts: NDArray[np.intp]) -> NDArray[np.float64]:
-        logs: NDArray[np.float64] = np.log(self.near_totals[texts]) + self.near_peaks[texts]
-        return logs

@@ -1,6 +1,7 @@
 """The loops behind the residual methods. All work in the precision of the arrays they are given.
 
 Rows are sliced before they are walked, and the loop over the dimensions is innermost: it becomes vector instructions.
+Divisions follow NumPy (no exception for a zero), since a branch in the loop would keep it scalar.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ Floats = NDArray[Float]
 _VECTORISE = {"reassoc", "contract", "nsz"}
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, error_model="numpy", nogil=True)
 def tangent_gradients(
     units: Floats,
     lengths: Floats,
@@ -52,12 +53,12 @@ def tangent_gradients(
         along = zero
         for k in range(len(row)):
             along += row[k] * unit[k]
-        length = lengths[c]
+        inverse = units.dtype.type(1) / lengths[c]
         for k in range(len(row)):
-            row[k] = (row[k] - along * unit[k]) / length
+            row[k] = (row[k] - along * unit[k]) * inverse
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, error_model="numpy", nogil=True)
 def stepped_rows(
     units: Floats,
     lengths: Floats,
@@ -81,12 +82,12 @@ def stepped_rows(
             row[k] = moved
             squared += moved * moved
         if squared > zero:
-            norm = np.sqrt(squared)
+            inverse = units.dtype.type(1) / np.sqrt(squared)
             for k in range(len(row)):
-                row[k] /= norm
+                row[k] *= inverse
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, error_model="numpy", nogil=True)
 def exchange(target: Floats, gained: Floats, new: Floats, lost: Floats, old: Floats) -> None:
     """target_c += gained_c new - lost_c old, for all rows in one pass: an item leaves a weighted sum, another joins."""
     for c in range(len(target)):

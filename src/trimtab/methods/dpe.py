@@ -20,7 +20,8 @@ at temperature 0.01; the entropy is that of the mean logits of the confident vie
 is cached is the mean of the confident views, not normalised again.
 
 No automatic differentiation. Because the text moves with every sure image, the sums of the InfoNCE gradient are
-computed afresh then; in between only those of the written class change (alignment.py).
+computed afresh then (three products of C x C x d); in between only those of the written class change (alignment.py).
+With a `text_tolerance` above 0 they are computed afresh only once a text has moved so far, in units of the temperature.
 """
 
 from dataclasses import dataclass
@@ -68,6 +69,7 @@ class DPE(CacheMethod):
     temperature: float = number(0.01, least=1e-3)
     adam_eps: float = number(1e-3, least=1e-12)
     evolve_threshold: float = number(0.1, least=0)
+    text_tolerance: float = number(0.0, least=0)
     query: Query = choice("plain", ("plain", "confident_mean"))
 
     def look(self, task: Task, views: Array, first: int) -> Block:
@@ -82,7 +84,9 @@ class DPE(CacheMethod):
             scores=np.full((task.classes, self.positive_slots), np.inf, np.float32),
             means=np.zeros((task.classes, task.dim), np.float32),
             lengths=np.zeros(task.classes, np.float32),
-            alignment=Alignment(task.text_prototypes, self.temperature, one_sided=True),
+            alignment=Alignment(
+                task.text_prototypes, self.temperature, one_sided=True, text_tolerance=self.text_tolerance
+            ),
             answers=LastAnswer(),
         )
 
