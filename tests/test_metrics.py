@@ -30,6 +30,15 @@ def test_scores_agree_with_scikit_learn():
     np.testing.assert_allclose(found.recall, recall_score(labels, probabilities.argmax(1), average=None))
 
 
+def test_ties_do_not_make_everyone_a_winner():
+    """A vote gives all its probability to one class; the others are equal, and only four of them can follow."""
+    probabilities = np.zeros((8, 8), np.float32)
+    probabilities[:, 7] = 1
+    found = metrics.score(probabilities, np.arange(8))
+    assert found.accuracy == 1 / 8
+    assert found.top5 == 5 / 8
+
+
 def test_calibration_error_by_hand():
     # Two images in (0.75, 0.8], one right; two in (0.95, 1], both right. |0.78 - 0.5| / 2 + |0.98 - 1| / 2.
     probabilities = np.array([[0.78, 0.22], [0.78, 0.22], [0.98, 0.02], [0.98, 0.02]], np.float32)

@@ -64,14 +64,17 @@ def score(probabilities: Array, labels: Labels, bins: int = CALIBRATION_BINS) ->
         piece = slice(start, start + len(rows))
         of_label = rows[np.arange(len(rows)), true]
         correct[piece] = rows.argmax(axis=1) == true
-        within5[piece] = (rows > of_label[:, None]).sum(axis=1) < 5
+        # Of equal probabilities the earlier class comes first, as it does for the best one.
+        earlier = np.arange(classes) < true[:, None]
+        ahead = (rows > of_label[:, None]) | ((rows == of_label[:, None]) & earlier)
+        within5[piece] = ahead.sum(axis=1) < 5
         confidence[piece] = rows.max(axis=1)
         log_loss -= float(np.log(np.maximum(of_label, np.finfo(np.float32).tiny), dtype=np.float64).sum())
         brier += float(np.einsum("nc,nc->", rows, rows, dtype=np.float64) + (1 - 2 * of_label.astype(np.float64)).sum())
     reliability = reliability_of(confidence, correct, bins)
     return Scores(
         accuracy=float(correct.mean()),
-        top5=float((within5 | correct).mean()),
+        top5=float(within5.mean()),
         ece=reliability.expected_error,
         nll=log_loss / images,
         brier=brier / images,

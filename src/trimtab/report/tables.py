@@ -183,9 +183,7 @@ def quality_table(group: Group, column: str) -> Table:
     )
     rows = [(key, _good(group, key, column)) for key in group.rows]
     cells = [Row(row_label(key, group), _quality(group, key, column, records)) for key, records in rows if records]
-    return Table(
-        f"{column_title(column)}, {group.encoder}, {weights_title(group.weights)}: quality", head, cells, [note]
-    )
+    return Table(f"{_column(group, column)}: quality", head, cells, [note])
 
 
 def cost_table(group: Group, column: str) -> Table:
