@@ -74,11 +74,7 @@ def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existin
             progress.update(bar, advance=1, description=str(run))
             failed.update({f"{run.method} on {run.dataset}": bad.reason for bad in records if not bad.ok})
 
-        try:
-            made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done)
-        except KeyboardInterrupt:
-            console.print("Interrupted; finished runs are kept, run the same command again to go on.")
-            raise typer.Exit(130) from None
+        made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done)
     for what, reason in failed.items():
         console.print(f"[bold yellow]failed:[/] {what}: {reason}", soft_wrap=True)
     console.print(f"{len(made)} records written to {out}.", soft_wrap=True)

@@ -53,9 +53,10 @@ def run() -> None:
     except TrimtabError as error:
         Console(stderr=True, highlight=False).print(f"[bold red]trimtab:[/] {escape(str(error))}", soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("Interrupted; finished work is kept, run the same command again to go on.")
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == 130:  # what typer makes of Ctrl-C
+            Console(stderr=True).print("Interrupted; finished work is kept, run the same command again to go on.")
+        raise
 
 
 if __name__ == "__main__":

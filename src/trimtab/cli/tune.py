@@ -37,20 +37,16 @@ def tune(
         def on_trial(done: int, best: float) -> None:
             progress.update(bar, completed=done, description=f"tuning {method}: ORACLE {best:.2f} %")
 
-        try:
-            found = search(
-                store,
-                method,
-                trials=trials,
-                images=images,
-                holdout=holdout,
-                seed=seed,
-                journal=journal,
-                on_trial=on_trial,
-            )
-        except KeyboardInterrupt:
-            console.print(f"Interrupted; {journal} keeps the trials, run the same command again to go on.")
-            raise typer.Exit(130) from None
+        found = search(
+            store,
+            method,
+            trials=trials,
+            images=images,
+            holdout=holdout,
+            seed=seed,
+            journal=journal,
+            on_trial=on_trial,
+        )
     found.preset.save(out)
     for sentence in found.sentences():
         typer.echo(sentence)
