@@ -8,50 +8,41 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from trimtab.bank import Bank
+from trimtab.plots.style import GREEN, VERMILLION, axes_for, look_of
 
-RIGHT, WRONG, INK, PAPER = "#009E73", "#D55E00", "#222222", "#FFFFFF"
-# Okabe and Ito's colours, which the colour-blind can tell apart.
-LINES = ("#000000", "#0072B2", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#009E73", "#D55E00")
+RIGHT, WRONG, INK, PAPER = GREEN, VERMILLION, "#222222", "#FFFFFF"
 THUMB, GAP, LABEL_WIDTH, HEADER = 44, 6, 118, 62
 
 
 def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]], path: Path) -> None:
     """Running accuracy of each method over the images seen so far, MCP and zero-shot in front."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(8, 4.6), layout="constrained")
-    front = ("zero_shot", "mcp")
+    figure = Figure(figsize=(8.4, 4.6), dpi=130, layout="constrained")
+    axes = axes_for(figure.subplots())
     seen = np.arange(1, len(next(iter(correct.values()))) + 1)
     start = min(100, len(seen) - 1)  # the first few images say nothing yet
-    ends = []
-    for number, (name, hits) in enumerate(correct.items()):
-        running = 100 * np.cumsum(hits) / seen
-        width = 2.4 if name in front else 1.1
-        axes.plot(seen[start:], running[start:], color=LINES[number % len(LINES)], linewidth=width)
-        ends.append((float(running[-1]), name, LINES[number % len(LINES)]))
-    for height, (value, name, colour) in zip(_spread([end[0] for end in sorted(ends)]), sorted(ends), strict=True):
-        weight = "bold" if name in front else "normal"
+    ends = sorted((float(hits.mean()), name) for name, hits in correct.items())
+    for height, (accuracy, name) in zip(_spread([100 * end[0] for end in ends]), ends, strict=True):
+        colour, _, line = look_of(name)
+        front = name in ("zero_shot", "mcp")
+        running = 100 * np.cumsum(correct[name]) / seen
+        axes.plot(seen[start:], running[start:], color=colour, linestyle=line, linewidth=2.4 if front else 1.1)
         axes.annotate(
-            f"{name}  {value:.1f}",
+            f"{name}  {accuracy:.1%}",
             (1.01, height),
             xycoords=("axes fraction", "data"),
             color=colour,
             va="center",
             fontsize=9,
-            fontweight=weight,
+            fontweight="bold" if front else "normal",
             annotation_clip=False,
         )
     axes.set_xlim(seen[start], seen[-1])
     axes.set_xlabel("images seen")
     axes.set_ylabel("accuracy so far, %")
     axes.set_title("CIFAR-10 through the lite encoder: no labels, no training", loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", alpha=0.25)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    figure.savefig(path)
 
 
 def _spread(values: Sequence[float], least: float = 1.1) -> list[float]:
