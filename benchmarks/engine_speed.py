@@ -15,8 +15,8 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import full_caches
 from benchmarks.field_style import mcp as field_style
-from benchmarks.field_style.common import Item as FieldItem
 from benchmarks.synthetic import LOGIT_SCALE, Array, make_features
 from tests.oracle import mcp as plain_loops
 from tests.oracle.caches import Item as PlainItem
@@ -88,16 +88,7 @@ def bare_products(stream: Stream, coming: Array) -> None:
 
 
 def _time_field_style(full: Stream, coming: torch.Tensor) -> float:
-    caches = field_style.Caches()
-    for section, cache in (("entropy", caches.entropy), ("align", caches.align), ("negative", caches.negative)):
-        for label, feature, score, plausible in _items(full, section):
-            item = FieldItem(torch.from_numpy(feature)[None], score, torch.from_numpy(plausible)[None])
-            cache.setdefault(label, []).append(item)
-    for label in list(caches.entropy):
-        caches.entropy[label].sort(key=lambda item: item.entropy)
-        caches.renew(label)
-    for items in [*caches.align.values(), *caches.negative.values()]:
-        items.sort(key=lambda item: item.entropy)
+    caches = full_caches.three_caches(full)
     text = torch.from_numpy(full.task.text_prototypes.copy())
 
     def work() -> None:
@@ -109,7 +100,7 @@ def _time_field_style(full: Stream, coming: torch.Tensor) -> float:
 def _time_plain_loops(full: Stream, coming: Array) -> float:
     caches = plain_loops.Caches()
     for section, cache in (("entropy", caches.entropy), ("align", caches.align), ("negative", caches.negative)):
-        for label, feature, score, plausible in _items(full, section):
+        for label, feature, score, plausible in full_caches.items(full, section):
             cache.setdefault(label, []).append(
                 PlainItem(feature.astype(np.float64), score, plausible.astype(np.float64))
             )
@@ -125,20 +116,6 @@ def _time_plain_loops(full: Stream, coming: Array) -> float:
             plain_loops.retrieval_part(caches, image, text, LOGIT_SCALE, settings.retrieval_beta)
 
     return _milliseconds(work) / len(coming)
-
-
-def _items(stream: Stream, section: str) -> list[tuple[int, Array, float, Array]]:
-    """(class, feature, entropy, plausible classes) of everything a section holds."""
-    bank, penalties = stream.state.bank, stream.state.penalties
-    span = bank.sections[section]
-    found = []
-    for label, slot in np.argwhere(bank.occupied[:, span] > 0):
-        plausible = np.zeros(len(bank.features), np.float32)
-        if section == "negative":
-            plausible[penalties.marked[label, slot, : penalties.counts[label, slot]]] = 0.5
-        where = (int(label), int(span.start + slot))
-        found.append((where[0], bank.features[where], float(bank.scores[where]), plausible))
-    return found
 
 
 def _milliseconds(work: Callable[[], object]) -> float:

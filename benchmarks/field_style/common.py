@@ -76,4 +76,4 @@ def negative_term(
 
 
 def stack_rows(rows: dict[str, list[Tensor]]) -> dict[str, Tensor]:
-    return {part: torch.cat(part_rows) for part, part_rows in rows.items()}
+    return {part: torch.cat(part_rows) if part_rows else torch.empty(0) for part, part_rows in rows.items()}

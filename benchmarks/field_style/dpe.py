@@ -1,10 +1,21 @@
 """DPE (NeurIPS 2024): one autograd step on text and visual residuals per image."""
 
+from dataclasses import dataclass, field
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 from benchmarks.field_style.common import Cache, Item, entropy_of, look, stack_rows, update_lowest
+
+
+@dataclass
+class Evolving:
+    """What goes from image to image."""
+
+    text: Tensor  # (C, d): the running mean
+    updates: int = 0
+    cache: Cache = field(default_factory=dict)
 
 
 def run(
@@ -23,12 +34,13 @@ def run(
     weight_decay: float = 0.1,
     evolve_threshold: float = 0.1,
     view_fraction: float = 0.1,
+    evolving: Evolving | None = None,
 ) -> dict[str, Tensor]:
     """`logits` (N, C)."""
     classes = len(text)
     bits = float(torch.log2(torch.tensor(float(classes))))
-    evolved, updates = text.clone(), 0
-    cache: Cache = {}
+    evolving = evolving or Evolving(text.clone())
+    evolved, updates, cache = evolving.text, evolving.updates, evolving.cache
     rows: dict[str, list[Tensor]] = {"logits": []}
     for image in views:
         text_residual = torch.zeros_like(evolved, requires_grad=True)

@@ -22,11 +22,12 @@ def run(
     contrast_weight: float = 0.2,
     temperature: float = 1.0,
     one_sided: bool = False,
+    caches: Caches | None = None,
     **parameters: float,
 ) -> dict[str, Tensor]:
     """The parts `text`, `prototype`, `retrieval`, (N, C) each, read with the stepped prototypes."""
     settings = Settings(**parameters)  # type: ignore[arg-type]
-    caches = Caches()
+    caches = Caches() if caches is None else caches
     rows: dict[str, list[Tensor]] = {"text": [], "prototype": [], "retrieval": []}
     for image in views:
         with torch.no_grad():

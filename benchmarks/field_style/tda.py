@@ -32,12 +32,12 @@ def run(
     mask_low: float = 0.03,
     mask_high: float = 1.0,
     view_fraction: float = 0.1,
+    caches: tuple[Cache, Cache] | None = None,
 ) -> dict[str, Tensor]:
     """`logits` (N, C) for views (N, V, d) and text (C, d)."""
     classes = len(text)
     bits = float(torch.log2(torch.tensor(float(classes))))
-    positive: Cache = {}
-    negative: Cache = {}
+    positive, negative = caches or ({}, {})
     rows: dict[str, list[Tensor]] = {"logits": []}
     for image in views:
         looked = look(image, text, logit_scale, view_fraction)

@@ -19,9 +19,10 @@ As in the released program, which differs from the paper: the InfoNCE loss has o
 at temperature 0.01; the entropy is that of the mean logits of the confident views, not of their mean probability; what
 is cached is the mean of the confident views, not normalised again.
 
-No automatic differentiation. Because the text moves with every sure image, the sums of the InfoNCE gradient are
-computed afresh then (three products of C x C x d); in between only those of the written class change (alignment.py).
-With a `text_tolerance` above 0 they are computed afresh only once a text has moved so far, in units of the temperature.
+No automatic differentiation. The text moves with every sure image, and with it all sums of the InfoNCE gradient: three
+products of C x C x d. They are computed afresh once a text has moved by `text_tolerance` in units of the temperature,
+that is, before any softmax weight is off by that share (0: every time); in between only those of the written class
+change (alignment.py).
 """
 
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class DPE(CacheMethod):
     temperature: float = number(0.01, least=1e-3)
     adam_eps: float = number(1e-3, least=1e-12)
     evolve_threshold: float = number(0.1, least=0)
-    text_tolerance: float = number(0.0, least=0)
+    text_tolerance: float = number(1e-3, least=0)
     query: Query = choice("plain", ("plain", "confident_mean"))
 
     def look(self, task: Task, views: Array, first: int) -> Block:
