@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gentle import gentle_stream
 from oracle.boostadapter import run_boostadapter
 from oracle.dmn import run_dmn
 from oracle.tda import run_tda
 from oracle.zero_vote import run_zero_vote
 from trimtab import Task, make_method
-from trimtab.checks import random_stream
 from trimtab.methods.base import Method
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -76,16 +76,6 @@ def assert_equal_streams(method: Method, oracle: Callable[..., Any], task: Task,
     for part, values in parts.items():
         reference = expected.get(part, expected.get("probabilities"))
         np.testing.assert_allclose(values, reference, atol=2e-4, rtol=0, err_msg=part)
-
-
-def gentle_stream(**sizes: int) -> tuple[Task, Any]:
-    """A random stream whose predictions are not so sure that float32 cannot tell their entropies apart.
-
-    Sure images have entropies within a few 1e-8 of each other; which one a full cache or a choice of views keeps is
-    then rounding, and the float64 oracle parts from the engine there for a reason that no test is about.
-    """
-    task, features = random_stream(**sizes)
-    return Task(task.class_names, task.text_prototypes, 8.0), features
 
 
 STREAMS = {

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gentle import gentle_stream
 from oracle.mcp import run_mcp
 from trimtab import MCP, Task
 from trimtab.checks import random_stream
@@ -57,7 +58,7 @@ def test_agrees_with_the_released_program_with_promotion(name, part):
     center_weight=st.sampled_from([0.0, 0.5, 0.8, 1.0]),
 )
 def test_equals_the_plain_loops(classes, dim, views, images, seed, block, window, **choices):
-    task, features = random_stream(classes, dim, views, images, seed)
+    task, features = gentle_stream(classes=classes, dim=dim, views=views, images=images, seed=seed)
     parameters = {
         "positive_alpha": 4.0,
         "positive_beta": 5.0,

@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gentle import gentle_stream
 from oracle.dpe import run_dpe
 from oracle.mcp_plus import Objective, Situation, run_mcp_plus, total_loss
 from oracle.tps import run_tps
-from test_cache_methods import ORDERS, QUERIES, STREAMS, assert_equal_streams, final_logits, gentle_stream, golden
+from test_cache_methods import ORDERS, QUERIES, STREAMS, assert_equal_streams, final_logits, golden
 from trimtab import make_method
 from trimtab.alignment import Alignment
 from trimtab.equations import affinity

@@ -6,7 +6,8 @@ Sums may be reordered (`reassoc`, `contract`); nothing else is relaxed.
 
 Shapes: products (C, K, B); occupied (C, K); gram (C, K, K); out (C, B). Each kernel writes out[first_class:last_class,
 first_image:] only: the whole of it when a block begins, one class's remaining images when that class is written.
-Rows are sliced before they are walked: an index that could be negative would keep the loop scalar.
+Rows are sliced before they are walked, and divisions are NumPy's: an index that could be negative, or a check for zero,
+would keep a loop scalar.
 """
 
 import numpy as np
@@ -38,7 +39,7 @@ def _exp(x: np.float32) -> np.float32:
     return p * np.int32(power).view(np.float32)
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
 def row_entropies(logits: Array, out: Array) -> None:
     """Entropy of each row's softmax: log of the sum of exponentials less the mean logit. (R, C) -> (R,)."""
     rows, classes = logits.shape
@@ -56,7 +57,7 @@ def row_entropies(logits: Array, out: Array) -> None:
         out[row] = np.log(total) - weighted / total
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
 def mean_products(
     products: Array,
     occupied: Array,
@@ -83,7 +84,7 @@ def mean_products(
                 result[lane] /= count
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
 def affinity_sums(
     products: Array,
     occupied: Array,
@@ -107,7 +108,7 @@ def affinity_sums(
                     result[lane] += alpha * _exp(beta * (row[lane] - np.float32(1)))
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
 def retrieval_cosines(
     products: Array,
     occupied: Array,
@@ -166,7 +167,7 @@ def retrieval_cosines(
             result[lane] = numerator[lane] / np.sqrt(max(squared[lane], np.float32(1e-30)))
 
 
-@njit(cache=True, fastmath=_VECTORISE, nogil=True)
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
 def add_penalties(
     products: Array,
     occupied: Array,
