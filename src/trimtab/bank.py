@@ -75,8 +75,12 @@ class Bank:
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot and with each other."""
         classes, slots, dim = self.features.shape
-        products = self.features.reshape(classes * slots, dim) @ block.queries.T
-        self.products = products.reshape(classes, slots, len(block))
+        if self.products.shape[2] != len(
+            block
+        ):  # else the memory is used again: fresh memory costs as much as the sums
+            self.products = np.empty((classes, slots, len(block)), np.float32)
+        features = self.features.reshape(classes * slots, dim)
+        np.matmul(features, block.queries.T, out=self.products.reshape(classes * slots, len(block)))
         self._among = block.queries @ block.queries.T
         for follower in self._followers:
             follower.open()

@@ -48,6 +48,19 @@ class ReadOut:
 class MeanProducts(ReadOut):
     """<f, v_c>, v_c the plain mean of a class's items: a dot with a mean is a mean of dots. 0 without items."""
 
+    present: NDArray[np.bool_]  # (C,): the classes that have items, of the open block
+
+    def open(self) -> None:
+        """Compute the whole table for a new block."""
+        self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
+        super().open()
+
+    def written(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again for the images that are yet to come."""
+        super().written(label, slot, first_image)
+        if self._slots.start <= slot < self._slots.stop:
+            self.present[label] = True
+
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
         kernels.mean_products(

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.bank import Bank
 from trimtab.block import Block, Image, Query
@@ -112,7 +111,7 @@ class MCP(WeighedMethod):
         if self._is_uncertain(image.entropy, image):
             self._reflect(image, state)
         if self.positive_alpha == "auto":
-            state.strength.learn(image, state.visual.at(image), _holds_items(state.bank))
+            state.strength.learn(image, state.visual.at(image), state.visual.present)
 
     def predict(self, image: Image, state: MCPState) -> dict[str, Array]:
         """The three parts: what the text says, what the prototypes say, what the retrieved items say."""
@@ -130,7 +129,7 @@ class MCP(WeighedMethod):
 
     def _prototype_support(self, cosines: Array, state: MCPState) -> Array:
         """What the visual prototypes add to the text's logits. # Eq. 4, left"""
-        holds_items = _holds_items(state.bank)
+        holds_items = state.visual.present
         if self.positive_alpha == "auto":
             return state.strength.support(cosines, holds_items)
         return affinity(cosines, float(self.positive_alpha), self.positive_beta) * holds_items
@@ -170,13 +169,3 @@ class MCP(WeighedMethod):
                 state.penalties.write(label, slot, image, calibrated, probabilities)
         elif self.promotion and normalised_entropy(calibrated, len(image.logits)) <= self.entropy_low:
             state.bank.offer("entropy", label, image, calibrated)
-
-
-def _holds_items(bank: Bank) -> NDArray[np.bool_]:
-    """(C,): the classes that have a visual prototype."""
-    # A section fills from its first slot on and never loses an item, so its first slot speaks for it.
-    firsts = [span.start for span in (bank.sections["entropy"], bank.sections["align"]) if span.start < span.stop]
-    holds_items = np.zeros(len(bank.occupied), np.bool_)
-    for first in firsts:
-        np.logical_or(holds_items, bank.occupied[:, first], out=holds_items)
-    return holds_items
