@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from rich.console import Console
 
 ROUNDS = 5
 
@@ -43,11 +44,11 @@ def _milliseconds(work: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def main() -> None:
-    """Print the rows."""
+def show(console: Console) -> None:
+    """Measure and print the rows."""
     for what, figure in measure():
-        print(f"{what:<50}{figure:8.2f}")
+        console.print(f"{what:<50}{figure:8.2f}", highlight=False)
 
 
 if __name__ == "__main__":
-    main()
+    show(Console())

@@ -73,43 +73,45 @@ def trimtab_loader(files: Sequence[bytes], views: int, workers: int) -> list[Vie
     return [pixels for batch in loader for pixels in batch.pixels]
 
 
-def main() -> None:
+def show(console: Console, views: int = 32, images: int = 64, rounds: int = 5) -> None:
     """Compare the pixels, then the speed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--views", type=int, default=32)
-    parser.add_argument("--images", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    files, cores = photographs(options.images), usable_cores()
+    files, cores = photographs(images), usable_cores()
 
     contestants: dict[str, Callable[[], list[Views]]] = {
-        "Pillow loop, 1 thread": lambda: pillow_loop(files, options.views),
-        "trimtab, 1 worker": lambda: trimtab_loader(files, options.views, 1),
-        f"trimtab, {cores} workers": lambda: trimtab_loader(files, options.views, cores),
+        "Pillow loop, 1 thread": lambda: pillow_loop(files, views),
+        "trimtab, 1 worker": lambda: trimtab_loader(files, views, 1),
+        f"trimtab, {cores} workers": lambda: trimtab_loader(files, views, cores),
     }
-    theirs, ours = pillow_loop(files[:4], options.views), trimtab_loader(files[:4], options.views, cores)
+    theirs, ours = pillow_loop(files[:4], views), trimtab_loader(files[:4], views, cores)
     differences = np.abs(np.stack(theirs).astype(int) - np.stack(ours))
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         for name, run in contestants.items():
             started, cpu_started = time.perf_counter(), time.process_time()
             run()
             seconds[name].append(time.perf_counter() - started)
             cpu_seconds[name].append(time.process_time() - cpu_started)
 
-    total = options.images * options.views
+    total = images * views
     rates = {name: total / statistics.median(times) for name, times in seconds.items()}
     cpu = {name: 1000 * statistics.median(times) / total for name, times in cpu_seconds.items()}
-    table = Table(title=f"{options.images} photographs of 500 x 400, {options.views} views of {SIZE}, {cores} cores")
+    table = Table(title=f"{images} photographs of 500 x 400, {views} views of {SIZE}, {cores} cores")
     for heading in ("", "views/s", "times", "CPU ms/view"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, rate in rates.items():
         table.add_row(name, f"{rate:,.0f}", f"{rate / rates['Pillow loop, 1 thread']:.2f}", f"{cpu[name]:.2f}")
-    Console().print(table)
-    Console().print(
-        f"largest difference {differences.max()} levels, {(differences > 0).mean():.2%} of the bytes differ"
-    )
+    console.print(table)
+    console.print(f"largest difference {differences.max()} levels, {(differences > 0).mean():.2%} of the bytes differ")
+
+
+def main() -> None:
+    """The same with numbers of one's own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--views", type=int, default=32)
+    parser.add_argument("--images", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=5)
+    show(Console(), **vars(parser.parse_args()))
 
 
 if __name__ == "__main__":
