@@ -27,6 +27,12 @@ VERBS: tuple[str, ...] = (
     "export",
 )
 
+# Packages that only some verbs need, and the extra that brings them.
+EXTRAS = {
+    "matplotlib": "plots",
+    **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl"), "bench"),
+}
+
 app = typer.Typer(
     name="trimtab",
     help="Zero-shot image classifiers that adapt to the images they meet: no labels, no training, no GPU.",
@@ -52,6 +58,15 @@ def run() -> None:
         app()
     except TrimtabError as error:
         Console(stderr=True, highlight=False).print(f"[bold red]trimtab:[/] {escape(str(error))}", soft_wrap=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRAS:
+            raise
+        Console(stderr=True, highlight=False).print(
+            f"[bold red]trimtab:[/] This needs the package {package}; run: pip install 'trimtab\\[{EXTRAS[package]}]'",
+            soft_wrap=True,
+        )
         sys.exit(2)
     except SystemExit as stop:
         if stop.code == 130:  # what typer makes of Ctrl-C

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -21,22 +22,26 @@ def methods(
 def _methods() -> Table:
     from trimtab.methods import METHODS, list_methods
 
-    table = Table(title="Methods")
-    for column in ("name", "paper", "venue", "keeps", "gradients", "views", "extra data"):
-        table.add_column(column, no_wrap=column == "name")
+    table = Table(title="Methods", box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for column in ("name", "venue", "keeps", "gradients", "views", "extra data"):
+        table.add_column(column, no_wrap=column != "keeps")
     for info in METHODS:
         facts = [info.keeps, "yes" if info.gradients else "no", info.views, "yes" if info.extra_data else "no"]
-        table.add_row(info.name, f"{info.title}: {info.paper}", f"{info.venue} {info.year}", *facts)
+        table.add_row(info.name, f"{info.venue} {info.year}", *facts)
     known = {info.name for info in METHODS}
     for plugin in (name for name in list_methods() if name not in known):
-        table.add_row(plugin, "(of an installed package)")
+        table.add_row(plugin, "your own")
+    table.caption = "\n".join(f"{info.name}: {info.title}, {info.paper}" for info in METHODS)
+    table.caption_justify = "left"
     return table
 
 
 def _comparison() -> Table:
     from trimtab.methods import METHODS, TRAITS
 
-    table = Table(title="The columns of the MCP paper's comparison", box=None, title_justify="left")
+    table = Table(
+        title="The columns of the MCP paper's comparison", box=None, title_justify="left", padding=(0, 1, 0, 0)
+    )
     table.add_column("name", no_wrap=True)
     for trait in TRAITS:
         table.add_column(trait, justify="center", no_wrap=True)
