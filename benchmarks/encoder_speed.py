@@ -1,10 +1,9 @@
 """How fast `lite` sees: its image tower on ONNX Runtime against the same tower in torch, within one run."""
 
-import time
-from collections.abc import Callable
-
 import numpy as np
 from rich.console import Console
+
+from benchmarks.clock import milliseconds
 
 ROUNDS = 5
 
@@ -28,20 +27,14 @@ def measure(images: int = 32) -> list[tuple[str, float]]:
     # Taking turns, so that a disturbance of the machine hits both.
     onnx_ms, torch_ms = [], []
     for _ in range(ROUNDS):
-        onnx_ms.append(_milliseconds(lambda: lite.encode_images(pixels)) / images)
-        torch_ms.append(_milliseconds(eager) / images)
+        onnx_ms.append(milliseconds(lambda: lite.encode_images(pixels)) / images)
+        torch_ms.append(milliseconds(eager) / images)
     best_onnx, best_torch = min(onnx_ms[1:]), min(torch_ms[1:])  # the first round warms up
     return [
         ("lite image tower, ONNX Runtime, ms per image", best_onnx),
         ("lite image tower, torch eager, ms per image", best_torch),
         ("torch eager / ONNX Runtime", best_torch / best_onnx),
     ]
-
-
-def _milliseconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return (time.perf_counter() - start) * 1000
 
 
 def show(console: Console) -> None:

@@ -6,8 +6,6 @@ slot, and with the other images of its block.
 """
 
 import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import full_caches
+from benchmarks.clock import milliseconds
 from benchmarks.field_style import mcp as field_style
 from benchmarks.synthetic import LOGIT_SCALE, Array, make_features
 from tests.oracle import mcp as plain_loops
@@ -57,10 +56,10 @@ def measure(classes: int, views: int) -> Row:
     run_times, floor_times = [], []
     for _ in range(ROUNDS):  # taking turns, so that a disturbance of the machine hits both
         stream = full.copy()
-        run_times.append(_milliseconds(lambda s=stream: s.run(coming)) / len(coming))  # type: ignore[misc]
-        floor_times.append(_milliseconds(lambda: bare_products(full, coming)) / len(coming))
+        run_times.append(milliseconds(lambda s=stream: s.run(coming)) / len(coming))  # type: ignore[misc]
+        floor_times.append(milliseconds(lambda: bare_products(full, coming)) / len(coming))
     stream = full.copy()
-    step = _milliseconds(lambda: [stream.step(image) for image in coming[:60]]) / 60
+    step = milliseconds(lambda: [stream.step(image) for image in coming[:60]]) / 60
     field = _time_field_style(full, torch.from_numpy(coming[:12]))
     loops = _time_plain_loops(full, coming[:2])
     return Row(
@@ -95,7 +94,7 @@ def _time_field_style(full: Stream, coming: torch.Tensor) -> float:
     def work() -> None:
         field_style.run(coming, text, logit_scale=LOGIT_SCALE, caches=caches, positive_alpha=ALPHA, positive_beta=BETA)
 
-    return min(_milliseconds(work) for _ in range(3)) / len(coming)
+    return min(milliseconds(work) for _ in range(3)) / len(coming)
 
 
 def _time_plain_loops(full: Stream, coming: Array) -> float:
@@ -116,13 +115,7 @@ def _time_plain_loops(full: Stream, coming: Array) -> float:
             plain_loops.prototype_logits(caches, image, settings)
             plain_loops.retrieval_part(caches, image, text, LOGIT_SCALE, settings.retrieval_beta)
 
-    return _milliseconds(work) / len(coming)
-
-
-def _milliseconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return 1e3 * (time.perf_counter() - start)
+    return milliseconds(work) / len(coming)
 
 
 def show(console: Console) -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import full_caches
+from benchmarks.clock import milliseconds
 from benchmarks.field_style import boostadapter, dmn, dpe, mcp, mcp_plus, tda
 from benchmarks.synthetic import LOGIT_SCALE, make_features
 from trimtab import Stream, Task, make_method
@@ -133,26 +134,20 @@ def measure(race: Race, classes: int) -> tuple[float, float]:
     task = Task([str(c) for c in range(classes)], text, LOGIT_SCALE)
     full = full_stream(race, task, features)
     few, prototypes = torch.from_numpy(coming[: race.field_images]), torch.from_numpy(text)
-    _field_milliseconds(race, full, few, prototypes)  # the first run pays for memory and threads
+    _field_time(race, full, few, prototypes)  # the first run pays for memory and threads
     ours, theirs = [], []
     for _ in range(ROUNDS):  # taking turns, so that a disturbance of the machine hits both
         stream = full.copy()
         time.sleep(PAUSE)
-        ours.append(_milliseconds(lambda s=stream: s.run(coming)) / COMING)  # type: ignore[misc]
-        theirs.append(_field_milliseconds(race, full, few, prototypes))
+        ours.append(milliseconds(lambda s=stream: s.run(coming)) / COMING)  # type: ignore[misc]
+        theirs.append(_field_time(race, full, few, prototypes))
     return statistics.median(ours), statistics.median(theirs)
 
 
-def _field_milliseconds(race: Race, full: Stream, few: torch.Tensor, text: torch.Tensor) -> float:
+def _field_time(race: Race, full: Stream, few: torch.Tensor, text: torch.Tensor) -> float:
     """Per image, without what it takes to rebuild the caches in the field's data structures."""
-    rebuilding = _milliseconds(lambda: race.field_style(full, few[:0], text))
-    return (_milliseconds(lambda: race.field_style(full, few, text)) - rebuilding) / len(few)
-
-
-def _milliseconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return 1e3 * (time.perf_counter() - start)
+    rebuilding = milliseconds(lambda: race.field_style(full, few[:0], text))
+    return (milliseconds(lambda: race.field_style(full, few, text)) - rebuilding) / len(few)
 
 
 def show(console: Console) -> None:
