@@ -5,7 +5,7 @@ equal encoder and equal sentences never encode twice, and an interrupted run goe
 """
 
 import hashlib
-import tempfile
+import io
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +17,7 @@ from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 from trimtab.folders import cache_folder
 from trimtab.prompts.sentences import Cupl, prompts_for
+from trimtab.whole_files import write_whole
 
 SENTENCES_AT_A_TIME = 256
 SECONDS_BETWEEN_SAVES = 20.0
@@ -106,6 +107,6 @@ def _read(path: Path, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def _write(path: Path, prototypes: NDArray[np.float32]) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npy", delete=False) as file:
-        np.save(file, prototypes)
-    Path(file.name).replace(path)
+    content = io.BytesIO()
+    np.save(content, prototypes)
+    write_whole(path, content.getvalue())
