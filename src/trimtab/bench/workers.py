@@ -47,10 +47,10 @@ def run_plan(
         raise TrimtabError(f"At least one worker is needed, not {workers}.")
     root = Path(folder).expanduser()
     note_plan(root, plan)
-    todo = still_to_run(root, plan.runs) if skip_existing else list(plan.runs)
-    count = min(workers or os.cpu_count() or 1, max(len(todo), 1))
+    remaining = still_to_run(root, plan.runs) if skip_existing else list(plan.runs)
+    count = min(workers or os.cpu_count() or 1, max(len(remaining), 1))
     made: list[Record] = []
-    for run, records in _here(todo) if count == 1 else _side_by_side(todo, count):
+    for run, records in _here(remaining) if count == 1 else _side_by_side(remaining, count):
         for record in records:
             write_record(record, root / run.file_of(record.about.weights))
         made.extend(records)

@@ -62,13 +62,13 @@ def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existin
     from trimtab.bench.results import still_to_run
 
     console = Console(stderr=True, highlight=False)
-    todo = len(still_to_run(out, plan.runs)) if skip_existing else len(plan)
-    if todo < len(plan):
-        console.print(f"{len(plan) - todo} of {len(plan)} runs are there already.")
+    remaining = len(still_to_run(out, plan.runs)) if skip_existing else len(plan)
+    if remaining < len(plan):
+        console.print(f"{len(plan) - remaining} of {len(plan)} runs are there already.")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     failed = {}
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("starting", total=todo)
+        bar = progress.add_task("starting", total=remaining)
 
         def on_done(run: Any, records: Sequence[Any]) -> None:
             progress.update(bar, advance=1, description=str(run))
