@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trimtab import Task, make_method
-from trimtab.equations import softmax
+from trimtab.engine.equations import softmax
 from trimtab.methods import method_class
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "golden"

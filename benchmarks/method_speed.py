@@ -20,7 +20,7 @@ from benchmarks.clock import milliseconds
 from benchmarks.field_style import boostadapter, dmn, dpe, mcp, mcp_plus, tda
 from benchmarks.synthetic import LOGIT_SCALE, make_features
 from trimtab import Stream, Task, make_method
-from trimtab.state import fill
+from trimtab.engine.state import fill
 
 DIM, COMING, ROUNDS = 512, 128, 3
 PAUSE = 0.3  # seconds: torch's threads go on spinning for a while after their work and would steal our cores

@@ -19,9 +19,9 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from trimtab.images import decode
-from trimtab.view_loader import ViewLoader, usable_cores
-from trimtab.views import random_crop
+from trimtab.images.decode import decode
+from trimtab.images.loader import ViewLoader, usable_cores
+from trimtab.images.views import random_crop
 
 SIZE, SEED = 224, 0
 Views = NDArray[np.uint8]

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from trimtab.alignment import Alignment
+from trimtab.engine.alignment import Alignment
 
 
 def unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from trimtab.bank import Bank
-from trimtab.block import Block
 from trimtab.checks import random_stream
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Block
 
 
 @pytest.fixture

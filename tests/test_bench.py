@@ -11,17 +11,17 @@ import pytest
 from typer.testing import CliRunner
 
 from bench_stores import Breaks, make_store
-from trimtab import bench
-from trimtab.bench import plan as plans
-from trimtab.bench.costs import gflops_per_image
-from trimtab.bench.preset import Preset
-from trimtab.bench.record import packed, read_record, write_record
-from trimtab.bench.runner import OrderedRows
 from trimtab.cli.bench import changes_of
 from trimtab.cli.main import app
 from trimtab.data.order_names import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
+from trimtab.study import bench
+from trimtab.study.bench import plan as plans
+from trimtab.study.bench.preset import Preset
+from trimtab.study.bench.record import packed, read_record, write_record
+from trimtab.study.bench.runner import OrderedRows
+from trimtab.study.costs import gflops_per_image
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_the_same_command_again_runs_only_what_is_missing(store, tmp_path, monke
     assert done == [plan.runs[0]]
     assert made[0].scores == first[0].scores
     assert len(bench.run_plan(plan, tmp_path, workers=1, skip_existing=False)) == len(first)
-    monkeypatch.setattr("trimtab.bench.results.code_fingerprint", lambda: "changed since")
+    monkeypatch.setattr("trimtab.study.bench.results.code_fingerprint", lambda: "changed since")
     assert len(bench.run_plan(plan, tmp_path, workers=1)) == len(first)
 
 
@@ -86,7 +86,7 @@ def test_worker_processes_give_the_same_figures(store, tmp_path):
 
 
 def test_a_failing_method_is_recorded_and_the_rest_goes_on(store, tmp_path, monkeypatch):
-    for module in ("trimtab.bench.plan", "trimtab.bench.runner"):
+    for module in ("trimtab.study.bench.plan", "trimtab.study.bench.runner"):
         monkeypatch.setattr(
             f"{module}.make_method", lambda name, **p: Breaks() if name == "breaks" else make_method(name)
         )
@@ -237,7 +237,7 @@ def test_every_method_has_a_count_of_operations_that_grows_with_the_task():
         method = make_method(name)
         sizes = ((10, 64), (10, 128), (20, 64))
         small, wide, many = (gflops_per_image(method, classes=c, dim=d, views=1) for c, d in sizes)
-        assert small is not None, f"{name} has no count in trimtab.bench.costs"
+        assert small is not None, f"{name} has no count in trimtab.study.costs"
         assert 0 < small < wide
         assert small < many
 

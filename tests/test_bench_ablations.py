@@ -5,12 +5,12 @@ import pytest
 from typer.testing import CliRunner
 
 from bench_stores import make_store
-from trimtab.ablations import STUDIES, ablation_table, make_ablation
-from trimtab.bench import run_plan
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
-from trimtab.plots.ablation import plot_study
+from trimtab.study.ablations import STUDIES, ablation_table, make_ablation
+from trimtab.study.bench import run_plan
+from trimtab.study.plots.ablation import plot_study
 
 
 @pytest.fixture(scope="module")

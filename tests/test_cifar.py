@@ -4,8 +4,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from trimtab.data import cifar_fetch
-from trimtab.data.cifar import CIFAR10_CLASSES, cifar10, cifar100
+from trimtab.data.fetched import cifar_fetch
+from trimtab.data.fetched.cifar import CIFAR10_CLASSES, cifar10, cifar100
 from trimtab.errors import TrimtabError
 
 

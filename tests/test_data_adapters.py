@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trimtab.data.catalog import load_dataset
+from trimtab.data.catalog.load import load_dataset
 from trimtab.data.huggingface import from_huggingface
 from trimtab.data.webdataset import from_webdataset
 from trimtab.errors import TrimtabError

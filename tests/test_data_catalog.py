@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from image_files import make_image
-from trimtab.data import catalog_disk
-from trimtab.data.catalog import FREE_SETS, load_dataset
-from trimtab.data.catalog_disk import find_entry, find_folder, how_to_lay_out, missing_part
-from trimtab.data.catalog_table import CATALOG
-from trimtab.data.imagenet_layout import class_names_by_id
+from trimtab.data.catalog import disk as catalog_disk
+from trimtab.data.catalog.disk import find_entry, find_folder, how_to_lay_out, missing_part
+from trimtab.data.catalog.imagenet_layout import class_names_by_id
+from trimtab.data.catalog.load import FREE_SETS, load_dataset
+from trimtab.data.catalog.table import CATALOG
 from trimtab.errors import TrimtabError
 from trimtab.prompts import BY_METHOD, TEMPLATE_SETS
 

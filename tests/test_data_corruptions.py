@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trimtab.data.base import ImageSet
-from trimtab.data.catalog import load_dataset
+from trimtab.data.catalog.load import load_dataset
 from trimtab.data.corruptions import STRENGTHS, corrupted
 from trimtab.data.joined import joined
 from trimtab.data.order_names import order_by_name

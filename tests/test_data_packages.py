@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.data import fetch
-from trimtab.data.emoji import emoji
-from trimtab.data.fashion import fashion_mnist
-from trimtab.data.fetch import Wheel, fetched_from_debian, fetched_wheel
-from trimtab.data.groceries import groceries
+from trimtab.data.fetched import fetch
+from trimtab.data.fetched.emoji import emoji
+from trimtab.data.fetched.fashion import fashion_mnist
+from trimtab.data.fetched.fetch import Wheel, fetched_from_debian, fetched_wheel
+from trimtab.data.fetched.groceries import groceries
 from trimtab.errors import TrimtabError
 
 

@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 
 from trimtab import MCP, TrimtabError
 from trimtab.checks import random_stream
-from trimtab.demo import figures
+from trimtab.study.demo import figures
 
 
 @pytest.mark.slow
 def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
     from trimtab.cli.main import app
-    from trimtab.data.cifar import cifar10
+    from trimtab.data.fetched.cifar import cifar10
 
     try:
         cifar10()

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from trimtab.download import download
+from trimtab.files.download import download
 
 
 @pytest.fixture

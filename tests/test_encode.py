@@ -12,10 +12,10 @@ import pytest
 
 from tiny_encoder import COLOURS, ColourEncoder, coloured
 from trimtab.data.base import ImageSet
-from trimtab.encode import encode_images, zero_shot_labels
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore, journal
-from trimtab.views import make_views
+from trimtab.features.encode import encode_images, zero_shot_labels
+from trimtab.images.views import make_views
 
 NAMES = tuple(COLOURS)
 

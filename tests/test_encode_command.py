@@ -9,8 +9,8 @@ from tiny_encoder import COLOURS, ColourEncoder, coloured
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
-from trimtab.images import decode
-from trimtab.views import make_views
+from trimtab.images.decode import decode
+from trimtab.images.views import make_views
 
 NAMES = tuple(COLOURS)
 

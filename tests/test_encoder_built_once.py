@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from trimtab.encoders.built_once import CHECKSUMS, built_once
+from trimtab.encoders.lite.built_once import CHECKSUMS, built_once
 from trimtab.errors import TrimtabError
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from trimtab.data.cifar import cifar10
+from trimtab.data.fetched.cifar import cifar10
 from trimtab.encoders import Encoder, load_encoder
-from trimtab.encoders.lite_build import CLASS_NAMES, ridge_regression
+from trimtab.encoders.lite.build import CLASS_NAMES, ridge_regression
 from trimtab.errors import TrimtabError
 
 
@@ -89,7 +89,7 @@ def test_texts_do_not_depend_on_their_batch(lite):
 
 def test_the_image_tower_equals_torch(lite):
     torch = pytest.importorskip("torch")
-    from trimtab.encoders.lite_torch import image_tower
+    from trimtab.encoders.lite.towers import image_tower
 
     pixels = np.random.default_rng(1).integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
     with torch.inference_mode():
@@ -101,7 +101,7 @@ def test_the_image_tower_equals_torch(lite):
 def test_the_text_tower_equals_sentence_embeddings_from_torch(lite):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from trimtab.encoders.lite_build import text_model
+    from trimtab.encoders.lite.build import text_model
 
     texts = ["tench", "a photo of a goldfish."]
     tokenizer = transformers.AutoTokenizer.from_pretrained(text_model())
@@ -124,7 +124,7 @@ def test_the_torch_version_that_is_exported_is_the_same(lite):
 
 def test_names_lie_near_the_classifier_rows_they_name(lite):
     torch = pytest.importorskip("torch")
-    from trimtab.encoders.lite_build import image_weights
+    from trimtab.encoders.lite.build import image_weights
 
     rows = torch.load(image_weights(), weights_only=True)["_fc.weight"].numpy()
     names = CLASS_NAMES.read_text(encoding="utf-8").splitlines()

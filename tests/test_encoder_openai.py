@@ -11,8 +11,9 @@ from torch.nn import functional  # noqa: E402
 
 import tiny_clips  # noqa: E402
 from tiny_clips import CLIP_IMAGES, TEXTS, expected_features, openai_names, scaled, some_pixels, unit, write_merges  # noqa: E402
-from trimtab.encoders import load_encoder, openai  # noqa: E402
-from trimtab.encoders.openai_model import OpenAIClip  # noqa: E402
+from trimtab.encoders import load_encoder  # noqa: E402
+from trimtab.encoders.openai import encoder as openai  # noqa: E402
+from trimtab.encoders.openai.model import OpenAIClip  # noqa: E402
 from trimtab.errors import TrimtabError  # noqa: E402
 
 
@@ -211,7 +212,7 @@ def test_files_that_are_no_clip_are_explained(vit, tmp_path):
 
 def test_the_tokenizer_must_be_there_and_fit(vit, tmp_path, monkeypatch):
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("trimtab.encoders.openai_tokens.PACKAGES", ())
+    monkeypatch.setattr("trimtab.encoders.openai.tokens.PACKAGES", ())
     file = tmp_path / "weights.pt"
     file.write_bytes((vit[0] / "weights.pt").read_bytes())
     with pytest.raises(TrimtabError, match="CLIP's tokenizer was not found: put bpe_simple_vocab_16e6"):

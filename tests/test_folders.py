@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab import TrimtabError
-from trimtab.folders import cache_folder
+from trimtab.files.folders import cache_folder
 
 
 def test_the_environment_decides(tmp_path, monkeypatch):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from trimtab.errors import TrimtabError
-from trimtab.images import Box, decode, resize_shorter_and_crop, rgb_bytes
-from trimtab.resample import resize
+from trimtab.images.decode import Box, decode, resize_shorter_and_crop, rgb_bytes
+from trimtab.images.resample import resize
 
 PILLOW_FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trimtab import kernels
+from trimtab.engine import kernels
 
 CLASSES, SLOTS, IMAGES, DIM = 5, 7, 9, 6
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import log_loss, recall_score, top_k_accuracy_score
 
-from trimtab import metrics
 from trimtab.errors import TrimtabError
+from trimtab.study import metrics
 
 
 def predictions(images=500, classes=7, seed=0):

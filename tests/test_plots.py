@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from bench_stores import make_store
-from trimtab import bench, plots
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
-from trimtab.plots.catalog import FIGURES, draw
-from trimtab.plots.style import look_of
+from trimtab.study import bench, plots
+from trimtab.study.plots.catalog import FIGURES, draw
+from trimtab.study.plots.style import look_of
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_what_cannot_be_drawn_is_refused(results):
         plots.plot_per_class(results, dataset="set0", method="nothing")
 
 
-@pytest.mark.parametrize("module", ["trimtab.plots", "trimtab.report", "trimtab.ablations"])
+@pytest.mark.parametrize("module", ["trimtab.study.plots", "trimtab.study.report", "trimtab.study.ablations"])
 def test_each_package_can_be_imported_first(module):
     subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 

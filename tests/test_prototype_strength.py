@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from trimtab import MCP, Task
-from trimtab.block import Block
-from trimtab.prototype_strength import PrototypeStrength
+from trimtab.engine.block import Block
+from trimtab.fusion.strength import PrototypeStrength
 
 
 def plain_support(probabilities, logits, cosines, holds):

@@ -9,15 +9,15 @@ from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 from bench_stores import make_store
-from trimtab import bench, report
-from trimtab.bench.record import About, Cost, Record, packed
-from trimtab.bench.results import Results
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
-from trimtab.report.groups import groups_of
-from trimtab.report.latex import escaped
-from trimtab.report.published import CROSS_DOMAIN, published_rows
-from trimtab.report.significance import compare, mcnemar
+from trimtab.study import bench, report
+from trimtab.study.bench.record import About, Cost, Record, packed
+from trimtab.study.bench.results import Results
+from trimtab.study.report.groups import groups_of
+from trimtab.study.report.latex import escaped
+from trimtab.study.report.published import CROSS_DOMAIN, published_rows
+from trimtab.study.report.significance import compare, mcnemar
 
 
 def record(method="mcp", dataset="food101", correct=None, seed=0, weights="fixed", **changes):

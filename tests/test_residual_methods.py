@@ -15,10 +15,10 @@ from oracle.mcp_plus import Objective, Situation, run_mcp_plus, total_loss
 from oracle.tps import run_tps
 from test_cache_methods import ORDERS, QUERIES, STREAMS, assert_equal_streams, final_logits, golden
 from trimtab import make_method
-from trimtab.alignment import Alignment
-from trimtab.equations import affinity
+from trimtab.engine.alignment import Alignment
+from trimtab.engine.equations import affinity
+from trimtab.engine.residuals import entropy_slopes, one_step, residual_gradients
 from trimtab.methods.mcp_plus import loss_gradients
-from trimtab.residuals import entropy_slopes, one_step, residual_gradients
 
 SLOPES = {"entropy_weight": "entropy", "align_weight": "align", "contrast_weight": "contrast"}
 

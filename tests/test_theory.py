@@ -11,7 +11,7 @@ from trimtab.cli.main import app
 from trimtab.data.order_names import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods.mcp import MCP
-from trimtab.theory import bounds, check_theory
+from trimtab.study.theory import bounds, check_theory
 
 
 def test_bounds_by_hand():

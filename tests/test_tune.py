@@ -4,12 +4,12 @@ import pytest
 from typer.testing import CliRunner
 
 from bench_stores import make_store
-from trimtab.bench.preset import Preset
 from trimtab.cli.main import app
 from trimtab.data.order_names import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods import make_method
-from trimtab.tune import searched_parameters, tune
+from trimtab.study.bench.preset import Preset
+from trimtab.study.tune import searched_parameters, tune
 
 
 @pytest.fixture(scope="module")

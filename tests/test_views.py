@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import stats
 
-from trimtab import augmix
 from trimtab.errors import TrimtabError
-from trimtab.images import resize_shorter_and_crop
-from trimtab.view_loader import ViewLoader
-from trimtab.views import make_views, random_crop
+from trimtab.images import augmix
+from trimtab.images.decode import resize_shorter_and_crop
+from trimtab.images.loader import ViewLoader
+from trimtab.images.views import make_views, random_crop
 
 
 def photo(height=50, width=70, seed=0):

@@ -87,10 +87,10 @@ CORRUPTIONS: dict[str, Callable[[Pixels, np.random.Generator], Pixels]] = {
 
 def build(folder: Path) -> None:
     """Write every store that is not in the folder yet."""
-    from trimtab.data.cifar import cifar10
-    from trimtab.data.emoji import emoji
-    from trimtab.data.fashion import fashion_mnist
-    from trimtab.data.groceries import groceries
+    from trimtab.data.fetched.cifar import cifar10
+    from trimtab.data.fetched.emoji import emoji
+    from trimtab.data.fetched.fashion import fashion_mnist
+    from trimtab.data.fetched.groceries import groceries
 
     folder.mkdir(parents=True, exist_ok=True)
     _build_synthetic(folder)
@@ -124,8 +124,8 @@ def _encode(
     folder: Path, name: str, images: ImageSet, *, most: int | None = None, views: int = 1, corrupt: bool = False
 ) -> None:
     from trimtab.encoders import load_encoder
+    from trimtab.images.views import make_views
     from trimtab.prompts.prototypes import text_prototypes
-    from trimtab.views import make_views
 
     path = folder / f"{name}.npz"
     if path.exists():

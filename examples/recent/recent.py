@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.bank import Bank
-from trimtab.block import Image
-from trimtab.equations import Array, softmax
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Image
+from trimtab.engine.equations import Array, softmax
+from trimtab.engine.parameters import number
+from trimtab.engine.readouts import AffinitySums
+from trimtab.engine.state import State
 from trimtab.methods.base import CacheMethod
-from trimtab.parameters import number
-from trimtab.readouts import AffinitySums
-from trimtab.state import State
 from trimtab.task import Task
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.equations import Array
+from trimtab.engine.equations import Array
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import Method
 from trimtab.stream import Prediction, Predictions, Stream

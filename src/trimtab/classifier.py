@@ -11,13 +11,13 @@ from PIL import Image
 
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
-from trimtab.images import check_image, decode, rgb_bytes
+from trimtab.images.decode import check_image, decode, rgb_bytes
+from trimtab.images.views import check_view_options, make_views
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
 from trimtab.prompts import text_prototypes
 from trimtab.stream import Stream
 from trimtab.task import Task
-from trimtab.views import check_view_options, make_views
 
 Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
 

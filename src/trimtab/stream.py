@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trimtab import inputs
-from trimtab.block import Block
-from trimtab.equations import Array
-from trimtab.state import Arrays, fill
+from trimtab.engine import inputs
+from trimtab.engine.block import Block
+from trimtab.engine.equations import Array
+from trimtab.engine.state import Arrays, fill
 from trimtab.task import Task
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Stream:
 
     def save(self, path: str | Path) -> None:
         """Write what was learned to a file; an older file stays whole if anything goes wrong."""
-        from trimtab import state_io
+        from trimtab.engine import state_io
 
         state_io.save(self, Path(path))
 
@@ -148,7 +148,7 @@ class Stream:
 
         The task must be the one it was saved with. `method` is needed only for a method that trimtab does not know.
         """
-        from trimtab import state_io
+        from trimtab.engine import state_io
 
         return state_io.load(Path(path), task, method)
 

@@ -36,11 +36,11 @@ def ablate(
     """Run an ablation study on a feature store; the same command again goes on where it stopped."""
     from rich.console import Console
 
-    from trimtab.ablations import ablation_table, make_ablation
-    from trimtab.plots.ablation import plot_study
-    from trimtab.plots.catalog import as_bytes
-    from trimtab.report import markdown, print_tables
-    from trimtab.whole_files import write_whole
+    from trimtab.files.whole_files import write_whole
+    from trimtab.study.ablations import ablation_table, make_ablation
+    from trimtab.study.plots.ablation import plot_study
+    from trimtab.study.plots.catalog import as_bytes
+    from trimtab.study.report import markdown, print_tables
 
     ablation = make_ablation(study, store, method=method, seeds=orders, weights=weights)
     run_with_progress(ablation.plan, out, workers, skip_existing)

@@ -10,7 +10,7 @@ import typer
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
-    from trimtab.bench import Plan
+    from trimtab.study.bench import Plan
 
 Stores = Annotated[list[Path], typer.Argument(metavar="FEATURES...", help="Feature stores made by `trimtab encode`.")]
 Methods = Annotated[str, typer.Option(help="Names with commas between, or all. Zero-shot is always run.")]
@@ -37,8 +37,8 @@ def bench(
     preset: Presets = None,
 ) -> None:
     """Run methods on feature stores in several orders; the same command again goes on where it stopped."""
-    from trimtab.bench import make_plan
-    from trimtab.bench.preset import Preset
+    from trimtab.study.bench import make_plan
+    from trimtab.study.bench.preset import Preset
 
     plan = make_plan(
         stores,
@@ -58,8 +58,8 @@ def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existin
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from trimtab.bench import run_plan
-    from trimtab.bench.results import still_to_run
+    from trimtab.study.bench import run_plan
+    from trimtab.study.bench.results import still_to_run
 
     console = Console(stderr=True, highlight=False)
     remaining = len(still_to_run(out, plan.runs)) if skip_existing else len(plan)

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from trimtab.demo.race import Finish
     from trimtab.features import FeatureStore
+    from trimtab.study.demo.race import Finish
 
 
 def demo(
@@ -24,12 +24,12 @@ def demo(
     """
     import time
 
-    from trimtab.data.cifar import cifar10
-    from trimtab.demo import figures, race
-    from trimtab.encode import encode_images
+    from trimtab.data.fetched.cifar import cifar10
     from trimtab.encoders import load_encoder
     from trimtab.errors import TrimtabError
-    from trimtab.folders import cache_folder
+    from trimtab.features.encode import encode_images
+    from trimtab.files.folders import cache_folder
+    from trimtab.study.demo import figures, race
 
     console = Console(highlight=False)
     image_set = cifar10(data)
@@ -78,7 +78,7 @@ def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> Table:
 
 
 def _weights(finish: "Finish", store: "FeatureStore") -> Table:
-    from trimtab.demo.race import weigh
+    from trimtab.study.demo.race import weigh
 
     table = Table(title="MCP's three parts, weighed in three ways")
     for column in ("weights", "of text, prototype, retrieval", "needs labels", "top-1"):

@@ -49,8 +49,8 @@ def encode(
     elif data.endswith(".npz"):
         store = import_npz(data, out, dtype=dtype)
     else:
-        from trimtab.encode import encode_images
         from trimtab.encoders import load_encoder
+        from trimtab.features.encode import encode_images
 
         image_set = _image_set(data, root, labels, labels_file)
         chosen = load_encoder(encoder, device=device, precision=precision)
@@ -75,8 +75,8 @@ def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Pa
     from dataclasses import replace
 
     from trimtab.cli.labels import given_labels
-    from trimtab.data.catalog import FREE_SETS, load_dataset
-    from trimtab.data.catalog_disk import find_entry
+    from trimtab.data.catalog.disk import find_entry
+    from trimtab.data.catalog.load import FREE_SETS, load_dataset
     from trimtab.errors import TrimtabError
 
     known = find_entry(data) is not None or data.lower() in FREE_SETS
@@ -98,7 +98,7 @@ def _slug(encoder: str) -> str:
 
 def _report(store: "FeatureStore", verify: bool) -> None:
     from trimtab.data.class_order import check_class_order
-    from trimtab.encode import zero_shot_labels
+    from trimtab.features.encode import zero_shot_labels
 
     console = Console(stderr=True, highlight=False)
     if store.skipped:

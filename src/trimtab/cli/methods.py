@@ -55,8 +55,8 @@ def _comparison() -> Table:
 def _parameters(name: str) -> Table:
     from dataclasses import MISSING, fields
 
+    from trimtab.engine.parameters import allowed
     from trimtab.methods import method_class
-    from trimtab.parameters import allowed
 
     table = Table(title=f"{name}: parameters")
     for column in ("parameter", "default", "may be"):

@@ -24,11 +24,11 @@ def plot(
     projection: Projection = None,
 ) -> None:
     """Draw one figure from the records of a benchmark."""
-    from trimtab.bench import read_results
-    from trimtab.bench.plan import WEIGHTS
     from trimtab.errors import TrimtabError
-    from trimtab.plots.catalog import as_bytes, draw
-    from trimtab.whole_files import write_whole
+    from trimtab.files.whole_files import write_whole
+    from trimtab.study.bench import read_results
+    from trimtab.study.bench.plan import WEIGHTS
+    from trimtab.study.plots.catalog import as_bytes, draw
 
     target = out or Path(f"{name}.png")
     if weights not in WEIGHTS:

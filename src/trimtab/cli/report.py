@@ -14,9 +14,9 @@ def report(results: Folder, out: Out = None, full: Full = False) -> None:
     """Show the tables of a benchmark, and write them as Markdown, LaTeX and one HTML page."""
     from rich.console import Console
 
-    from trimtab.bench import read_results
-    from trimtab.report import accuracy_table, print_tables, report_tables, write_report
-    from trimtab.report.groups import groups_of
+    from trimtab.study.bench import read_results
+    from trimtab.study.report import accuracy_table, print_tables, report_tables, write_report
+    from trimtab.study.report.groups import groups_of
 
     found = read_results(results)
     console = Console(highlight=False)

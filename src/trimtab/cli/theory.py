@@ -17,9 +17,9 @@ def theory(store: Store, order: Order = "shuffled", seed: Seed = 0, beta: Beta =
     from rich.console import Console
 
     from trimtab.features import FeatureStore
-    from trimtab.report import print_tables
-    from trimtab.report.tables import Cell, Row, Table
-    from trimtab.theory import CAVEATS, check_theory
+    from trimtab.study.report import print_tables
+    from trimtab.study.report.tables import Cell, Row, Table
+    from trimtab.study.theory import CAVEATS, check_theory
 
     found = check_theory(FeatureStore.open(store), order=order, seed=seed, beta=beta)
     head = ["d0", "P(inside)", "c_a/c_t", "k_t/n_t", "k_a/n_a", "retention"]

@@ -27,7 +27,7 @@ def tune(
     from rich.console import Console
     from rich.progress import Progress
 
-    from trimtab.tune import tune as search
+    from trimtab.study.tune import tune as search
 
     journal = out.with_suffix(".journal")
     console = Console(stderr=True, highlight=False)

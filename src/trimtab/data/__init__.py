@@ -1,7 +1,7 @@
 """Data sets and the orders in which a stream may meet them."""
 
 from trimtab.data.base import UNLABELED, ImageSet
-from trimtab.data.catalog import load_dataset
+from trimtab.data.catalog.load import load_dataset
 from trimtab.data.class_order import check_class_order
 from trimtab.data.corruptions import corrupted
 from trimtab.data.folder import image_folder, unlabeled_images

@@ -9,9 +9,9 @@ import numpy as np
 from trimtab.data.base import UNLABELED, ImageSet
 from trimtab.data.listing import Listing
 from trimtab.data.manifest import SUFFIXES, USUAL_STEMS, from_manifest
-from trimtab.data.notices import say
 from trimtab.data.sources import FileImages
 from trimtab.errors import TrimtabError
+from trimtab.files.notices import say
 from trimtab.prompts.sentences import words_of
 
 MANIFESTS: Final = tuple(stem + suffix for stem in USUAL_STEMS for suffix in SUFFIXES)

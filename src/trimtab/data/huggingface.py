@@ -28,7 +28,7 @@ class HuggingFaceImages:
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        from trimtab.images import decode
+        from trimtab.images.decode import decode
 
         stored = self.rows[index][self.column]
         return decode(stored["bytes"] if stored["bytes"] is not None else stored["path"])

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from trimtab.data.notices import say
 from trimtab.errors import TrimtabError
+from trimtab.files.notices import say
 
 IMAGE_SUFFIXES: Final = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")

@@ -18,7 +18,7 @@ class FileImages:
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        from trimtab.images import decode
+        from trimtab.images.decode import decode
 
         return decode(self.paths[index])
 
@@ -48,7 +48,7 @@ class GreyImages:
 
 def decoded_bytes(blob: bytes, name: str) -> NDArray[np.uint8]:
     """Decode an image's bytes; an error says which image it was."""
-    from trimtab.images import decode
+    from trimtab.images.decode import decode
 
     try:
         return decode(blob)

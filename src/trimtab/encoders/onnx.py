@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.checksums import sha256_of
 from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
 from trimtab.encoders.onnx_session import open_session
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
+from trimtab.files.checksums import sha256_of
 
 SETTINGS = "encoder.json"
 FILES = (SETTINGS, "image.onnx", "text.onnx", "tokenizer.json")

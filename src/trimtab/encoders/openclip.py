@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trimtab.encoders.checkpoints import read_checkpoint
-from trimtab.encoders.clip_layout import DEVIATION, MEAN, clip_encoder
-from trimtab.encoders.openai_model import HEAD_WIDTH, QuickGELU
+from trimtab.encoders.openai.checkpoints import read_checkpoint
+from trimtab.encoders.openai.layout import DEVIATION, MEAN, clip_encoder
+from trimtab.encoders.openai.model import HEAD_WIDTH, QuickGELU
 from trimtab.encoders.tokens import Tokenize, Tokens
 from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError

@@ -8,9 +8,9 @@ from trimtab.errors import TrimtabError
 # What stands before the colon -> (module with a function `load(name, device, precision)`, what a name looks like,
 # the extra that installs what the module imports).
 KINDS: dict[str, tuple[str, str, str]] = {
-    "lite": ("trimtab.encoders.lite", "lite", "lite"),
+    "lite": ("trimtab.encoders.lite.encoder", "lite", "lite"),
     "hf": ("trimtab.encoders.hf", "hf:<id or folder>", "clip"),
-    "openai": ("trimtab.encoders.openai", "openai:<ViT-B/16, RN50, ... or file.pt>", "clip"),
+    "openai": ("trimtab.encoders.openai.encoder", "openai:<ViT-B/16, RN50, ... or file.pt>", "clip"),
     "openclip": ("trimtab.encoders.openclip", "openclip:<model>/<weights or file>", "clip"),
     "onnx": ("trimtab.encoders.onnx", "onnx:<folder>", "onnx"),
 }

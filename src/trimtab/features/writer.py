@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import TrimtabError
-from trimtab.features.folder_lock import FolderLock
 from trimtab.features.journal import Journal
 from trimtab.features.manifest import (
     MANIFEST,
@@ -31,8 +30,9 @@ from trimtab.features.manifest import (
     write_manifest,
 )
 from trimtab.features.store import FeatureStore
+from trimtab.files.folder_lock import FolderLock
+from trimtab.files.whole_files import write_whole
 from trimtab.task import Task
-from trimtab.whole_files import write_whole
 
 UNIT_TOLERANCE = 2e-2
 

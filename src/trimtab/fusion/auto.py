@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.equations import Array
+from trimtab.engine.equations import Array
+from trimtab.engine.state import Arrays
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
-from trimtab.state import Arrays
 
 PARTS = ("text", "prototype", "retrieval")
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others

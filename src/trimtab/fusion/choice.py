@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from trimtab.equations import Array
+from trimtab.engine.equations import Array
+from trimtab.engine.state import Arrays
 from trimtab.fusion.auto import AutoWeights
 from trimtab.fusion.fixed import FixedWeights
-from trimtab.state import Arrays
 
 FusionChoice = str | tuple[float, ...]
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from trimtab.equations import Array
+from trimtab.engine.equations import Array
+from trimtab.engine.state import Arrays
 from trimtab.errors import TrimtabError
-from trimtab.state import Arrays
 
 
 class FixedWeights:

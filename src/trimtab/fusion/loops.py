@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trimtab.equations import Array
+from trimtab.engine.equations import Array
 
 Doubles = NDArray[np.float64]
 VECTORISE = {"reassoc", "contract", "nsz"}  # sums may be reordered; nothing else is relaxed

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.equations import Array
+from trimtab.engine.equations import Array
 from trimtab.errors import TrimtabError
 
 # The authors' search grid for every weight but the first, which is fixed at 1.

@@ -8,11 +8,11 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from trimtab.block import Block, Image
-from trimtab.equations import Array
+from trimtab.engine.block import Block, Image
+from trimtab.engine.equations import Array
+from trimtab.engine.parameters import check, choice, number
+from trimtab.engine.state import State
 from trimtab.fusion import FixedWeights, Fusion
-from trimtab.parameters import check, choice, number
-from trimtab.state import State
 from trimtab.task import Task
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.block import Image, Query
-from trimtab.equations import Array, affinity
+from trimtab.engine.block import Image, Query
+from trimtab.engine.equations import Array, affinity
+from trimtab.engine.parameters import choice, slots
 from trimtab.methods.tda import TDA, TDAState
-from trimtab.parameters import choice, slots
 
 
 @dataclass(frozen=True, kw_only=True)

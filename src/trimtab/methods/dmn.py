@@ -18,14 +18,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.bank import Bank
-from trimtab.block import Image
-from trimtab.equations import Array, softmax
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Image
+from trimtab.engine.equations import Array, softmax
+from trimtab.engine.parameters import number, slots
+from trimtab.engine.readouts import RetrievalCosines
+from trimtab.engine.state import State
 from trimtab.fusion import FixedWeights
 from trimtab.methods.base import CacheMethod
-from trimtab.parameters import number, slots
-from trimtab.readouts import RetrievalCosines
-from trimtab.state import State
 from trimtab.task import Task
 
 

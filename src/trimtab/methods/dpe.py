@@ -30,14 +30,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.alignment import Alignment
-from trimtab.block import Block, Image, Query
-from trimtab.equations import Array, affinity, entropy, normalised_entropy, softmax
-from trimtab.evolving import LastAnswer, RunningText
+from trimtab.engine.alignment import Alignment
+from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.equations import Array, affinity, entropy, normalised_entropy, softmax
+from trimtab.engine.moving_text import LastAnswer, RunningText
+from trimtab.engine.parameters import choice, number, slots
+from trimtab.engine.residuals import Terms, entropy_slopes, one_step, residual_gradients
+from trimtab.engine.state import State
 from trimtab.methods.base import CacheMethod
-from trimtab.parameters import choice, number, slots
-from trimtab.residuals import Terms, entropy_slopes, one_step, residual_gradients
-from trimtab.state import State
 from trimtab.task import Task
 
 

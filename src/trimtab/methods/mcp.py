@@ -27,14 +27,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.bank import Bank
-from trimtab.block import Block, Image, Query
-from trimtab.equations import Array, affinity, entropy, normalised_entropy, softmax
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.equations import Array, affinity, entropy, normalised_entropy, softmax
+from trimtab.engine.parameters import choice, number, number_or_auto, slots, switch
+from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
+from trimtab.engine.state import State
+from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.weighed import WeighedMethod
-from trimtab.parameters import choice, number, number_or_auto, slots, switch
-from trimtab.prototype_strength import PrototypeStrength
-from trimtab.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
-from trimtab.state import State
 from trimtab.task import Task
 
 USUAL_ALPHA = 3.0  # the middle of the authors' values, for the reflecting mechanism when positive_alpha is "auto"

@@ -27,14 +27,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.alignment import Alignment
-from trimtab.block import Image
-from trimtab.equations import Array, affinity, confident_views, entropy, normalised_entropy, softmax
-from trimtab.evolving import LastAnswer, RunningText
+from trimtab.engine.alignment import Alignment
+from trimtab.engine.block import Image
+from trimtab.engine.equations import Array, affinity, confident_views, entropy, normalised_entropy, softmax
+from trimtab.engine.moving_text import LastAnswer, RunningText
+from trimtab.engine.parameters import number, switch
+from trimtab.engine.prototypes import Prototypes
+from trimtab.engine.residuals import Floats, Terms, entropy_slopes, one_step, residual_gradients
 from trimtab.methods.mcp import MCP, MCPState
-from trimtab.parameters import number, switch
-from trimtab.prototypes import Prototypes
-from trimtab.residuals import Floats, Terms, entropy_slopes, one_step, residual_gradients
 from trimtab.task import Task
 
 CONTRAST_FLOOR = 1e-7  # the paper's epsilon inside the logarithm of Eq. 9

@@ -19,13 +19,13 @@ lowest entropy within its window; an image may be in both caches; and it sees it
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.bank import Bank
-from trimtab.block import Block, Image, Query
-from trimtab.equations import Array, normalised_entropy, softmax
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.equations import Array, normalised_entropy, softmax
+from trimtab.engine.parameters import choice, number, slots
+from trimtab.engine.readouts import AffinitySums, NegativePenalties
+from trimtab.engine.state import State
 from trimtab.methods.base import CacheMethod
-from trimtab.parameters import choice, number, slots
-from trimtab.readouts import AffinitySums, NegativePenalties
-from trimtab.state import State
 from trimtab.task import Task
 
 

@@ -7,10 +7,10 @@ One part, `text` = softmax(s f T') of the plain view. Nothing is kept.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.block import Image
-from trimtab.equations import Array
+from trimtab.engine.block import Image
+from trimtab.engine.equations import Array
+from trimtab.engine.state import State
 from trimtab.methods.base import Method
-from trimtab.state import State
 from trimtab.task import Task
 
 

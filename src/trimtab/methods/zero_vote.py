@@ -19,12 +19,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.block import Block, Image
-from trimtab.equations import Array, softmax
+from trimtab.engine.block import Block, Image
+from trimtab.engine.equations import Array, softmax
+from trimtab.engine.parameters import number
 from trimtab.fusion import FixedWeights
 from trimtab.methods.base import Method
 from trimtab.methods.zero_shot import Nothing
-from trimtab.parameters import number
 from trimtab.task import Task
 
 

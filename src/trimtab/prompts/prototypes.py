@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
-from trimtab.folders import cache_folder
+from trimtab.files.folders import cache_folder
+from trimtab.files.whole_files import write_whole
 from trimtab.prompts.sentences import Cupl, prompts_for
-from trimtab.whole_files import write_whole
 
 SENTENCES_AT_A_TIME = 256
 SECONDS_BETWEEN_SAVES = 20.0

@@ -1,9 +1,0 @@
-"""The benchmark: methods x stores x orders, one JSON file per run."""
-
-from trimtab.bench.plan import Plan, Run, make_plan
-from trimtab.bench.record import Record, read_record
-from trimtab.bench.results import Results, read_results
-from trimtab.bench.runner import execute
-from trimtab.bench.workers import run_plan
-
-__all__ = ["Plan", "Record", "Results", "Run", "execute", "make_plan", "read_record", "read_results", "run_plan"]

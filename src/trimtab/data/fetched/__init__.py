@@ -1,0 +1,1 @@
+"""Sets that can be fetched."""

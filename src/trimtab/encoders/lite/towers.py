@@ -1,0 +1,77 @@
+"""The `lite` encoder in torch: what its ONNX files are exported from."""
+
+import torch
+from efficientnet_lite_pytorch import EfficientNet
+from numpy import float32
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import BertModel, logging
+
+from trimtab.encoders.lite.build import image_weights, text_model, text_tokens
+from trimtab.encoders.torch_encoder import ImageTower, PixelScale, TorchEncoder
+
+SCALE = PixelScale((1 / 128,) * 3, (-127 / 128,) * 3)  # (byte - 127) / 128
+
+
+class PooledFeatures(nn.Module):
+    """EfficientNet-Lite0 up to the mean over all places of its last convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = EfficientNet.from_name("efficientnet-lite0")
+        self.network.load_state_dict(torch.load(image_weights(), map_location="cpu", weights_only=True))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """(B, 3, 224, 224) -> (B, 1280)."""
+        places: Tensor = self.network.extract_features(pixels)
+        return places.mean(dim=(2, 3))
+
+
+class SentenceEncoder(nn.Module):
+    """all-MiniLM-L6-v2: the mean over a text's tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        self.network = BertModel.from_pretrained(str(text_model()), local_files_only=True)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """(n, length) -> (n, 384)."""
+        states: Tensor = self.network(input_ids=tokens, attention_mask=mask).last_hidden_state
+        weights = mask.unsqueeze(-1).to(states.dtype)
+        return (states * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+class BridgedSentences(nn.Module):
+    """The sentence encoder followed by the bridge into the space of image features."""
+
+    def __init__(self, bridge: NDArray[float32]) -> None:
+        super().__init__()
+        self.sentences = SentenceEncoder()
+        self.bridge = nn.Parameter(torch.from_numpy(bridge))
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """(n, length) -> (n, 1280)."""
+        return functional.normalize(self.sentences(tokens, mask), dim=1) @ self.bridge
+
+
+def image_tower() -> ImageTower:
+    """A torch module: (B, 224, 224, 3) bytes -> (B, 1280) features."""
+    return ImageTower(PooledFeatures(), SCALE).eval()
+
+
+def lite_in_torch(bridge: NDArray[float32], logit_scale: float) -> TorchEncoder:
+    """The whole encoder, to be exported like any other."""
+    image, text = PooledFeatures(), BridgedSentences(bridge)
+    return TorchEncoder(
+        "lite",
+        nn.ModuleList([image, text]),
+        image,
+        text,
+        text_tokens(),
+        input_size=224,
+        pixel_scale=SCALE,
+        logit_scale=logit_scale,
+    )

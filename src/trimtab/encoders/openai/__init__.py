@@ -1,0 +1,1 @@
+"""OpenAI's original checkpoints, without OpenAI's package."""

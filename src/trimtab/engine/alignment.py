@@ -1,0 +1,189 @@
+"""Alignment: the InfoNCE loss between text and visual prototypes, its gradient kept up to date write by write.
+
+With t_c the unit texts, v_j the unit visual prototypes of the n classes present, m_jc = <v_j, t_c> / tau:
+
+    one side:   each prototype among the texts    K_jc = softmax_c m_jc     loss  -mean_j log K_jj
+    other side: each text among the prototypes    R_jc = softmax_j m_jc     loss  -mean_c log R_cc
+
+    n tau dL/dt_c = sum_j K_jc v_j - v_c   (+ sum_j R_jc v_j - v_c)
+    n tau dL/dv_j = sum_c K_jc t_c - t_j   (+ sum_c R_jc t_c - t_j)
+
+Computed afresh these four sums are matrix products of C x C x d. An image changes the prototypes of a class or two, and
+then the sums change so:
+
+| sum                 | kept as          | when v_j changes                                                            |
+|---------------------|------------------|-----------------------------------------------------------------------------|
+| sum_c K_jc t_c      | `texts_found`    | row j only                                                                  |
+| sum_j K_jc v_j      | `visuals_found`  | one item leaves the sum, another joins: one pass                            |
+| sum_j R_jc v_j      | `visuals_near`   | the same, with R's denominators kept apart (`near_totals`)                  |
+| sum_c R_jc t_c      | `texts_near`     | every denominator moves a little; a text's share is made anew only once its |
+|                     |                  | denominator has moved by `tolerance` (relatively) since it was last used    |
+
+So the first three stay exact at a cost of C x d, and the last within a relative error of `tolerance`. A class that
+appears for the first time changes every denominator: then everything is computed afresh, as it is now and then anyway
+so that rounding errors cannot add up.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.equations import softmax
+from trimtab.engine.residual_kernels import exchange
+from trimtab.engine.residuals import Floats, Terms
+
+REFRESH_AFTER = 2000  # writes, each of which adds a rounding error
+SHRINKS = 16.0  # a sum that has shrunk by more than this since it was computed is computed afresh: digits are lost
+HIGHEST = 1e20  # and one that has grown beyond this, before it overflows
+
+
+class Alignment:
+    """The four sums for texts (C, d) and the visual prototypes that have been written so far.
+
+    `one_sided` leaves out the second side. Arrays are indexed by prototype first, text second.
+    `text_tolerance`: how far a text may move, in units of the temperature, before `move_text` computes everything
+    afresh; then no softmax weight is off by more than that share.
+    """
+
+    def __init__(
+        self,
+        text: Floats,
+        temperature: float,
+        *,
+        one_sided: bool,
+        tolerance: float = 1e-3,
+        text_tolerance: float = 0.0,
+        dtype: Any = np.float32,
+    ) -> None:
+        self.text = np.array(text, dtype)  # a copy: it may move
+        self._temperature, self._one_sided = dtype(temperature), one_sided
+        self._tolerance, self._text_tolerance = tolerance, text_tolerance
+        classes, _ = text.shape
+        self.present = np.zeros(classes, np.bool_)
+        self.writes = np.zeros(1, np.int64)  # since everything was last computed afresh
+        self.units: Floats = np.zeros_like(self.text)
+        self.matches: Floats = np.zeros((classes, classes), dtype)  # m_jc, for present j and all c
+        self.texts_found: Floats = np.zeros_like(self.text)
+        self.visuals_found: Floats = np.zeros_like(self.text)
+        second = (0, 0) if one_sided else self.text.shape
+        self.visuals_near: Floats = np.zeros(second, dtype)  # times near_totals
+        self.texts_near: Floats = np.zeros(second, dtype)
+        self.near_peaks = np.zeros(second[0], np.float64)  # subtracted from m before exp, so that nothing overflows
+        self.near_totals = np.ones(second[0], np.float64)  # R's denominators, divided by exp(near_peaks)
+        self.near_heights = np.ones(second[0], np.float64)  # the largest they have been since they were computed afresh
+        self.used_logs = np.zeros(second[0], np.float64)  # logarithms of the denominators that texts_near was made with
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What is saved: all of it, so that a loaded stream goes on with the same rounding errors."""
+        return {name: array for name, array in vars(self).items() if not name.startswith("_")}
+
+    def write(self, label: int, unit: Floats) -> None:
+        """Give a class its visual prototype, or another one."""
+        matches = (self.text @ unit) / self._temperature
+        if not self.present[label] or self.writes[0] >= REFRESH_AFTER:
+            self.present[label] = True
+            self.units[label], self.matches[label] = unit, matches
+            self.refresh()
+            return
+        old, old_matches = self.units[label].copy(), self.matches[label].copy()
+        self.units[label], self.matches[label] = unit, matches
+        self.writes += 1
+        lost, gained = self._choice(old_matches), self._choice(matches)
+        self.texts_found[label] = gained @ self.text
+        exchange(self.visuals_found, gained, unit, lost, old)
+        if not self._one_sided:
+            self._exchange_near(label, old, old_matches)
+
+    def move_text(self, text: Floats) -> None:
+        """Give every class another text prototype, unless all have moved less than `text_tolerance` allows."""
+        moved = np.einsum("cd,cd->c", text - self.text, text - self.text).max()
+        if np.sqrt(moved) <= self._text_tolerance * self._temperature:
+            return
+        self.text[...] = text
+        here = self._here()
+        self.matches[here] = (self.units[here] / self._temperature) @ self.text.T
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute every sum afresh."""
+        self.writes[0] = 0
+        if not self.present.any():
+            return
+        here = self._here()
+        text, units = self.text[here], self.units[here]
+        choices = self.matches[here][:, here].copy()
+        choices -= choices.max(axis=1, keepdims=True)  # softmax in place: these are the largest arrays of all
+        np.exp(choices, out=choices)
+        choices /= choices.sum(axis=1, keepdims=True)
+        self.texts_found[here] = choices @ text
+        self.visuals_found[here] = choices.T @ units
+        if self._one_sided:
+            return
+        labels = np.flatnonzero(self.present)
+        self._compute_near(labels)
+        self.used_logs[labels] = np.log(self.near_totals[labels]) + self.near_peaks[labels]
+        shares = np.exp(self.matches[here][:, here] - self.used_logs[labels])
+        self.texts_near[here] = shares.astype(text.dtype) @ text
+
+    def _here(self) -> slice | NDArray[np.intp]:
+        """The classes present; a slice when that is all of them, which saves copying whole arrays."""
+        return slice(None) if self.present.all() else np.flatnonzero(self.present)
+
+    def text_terms(self, weight: float) -> Terms:
+        """The gradient of weight x loss at the unit texts."""
+        scale = self._scale(weight)
+        if self._one_sided:
+            return [(scale, self.visuals_found), (-scale, self.units)]
+        near = np.divide(scale, self.near_totals, where=self.present, out=np.zeros_like(scale), casting="same_kind")
+        return [(scale, self.visuals_found), (near, self.visuals_near), (-2 * scale, self.units)]
+
+    def visual_terms(self, weight: float) -> Terms:
+        """The gradient of weight x loss at the unit visual prototypes."""
+        scale = self._scale(weight)
+        if self._one_sided:
+            return [(scale, self.texts_found), (-scale, self.text)]
+        return [(scale, self.texts_found), (scale, self.texts_near), (-2 * scale, self.text)]
+
+    def _scale(self, weight: float) -> Floats:
+        """(C,): weight / (n tau) for the classes present, 0 for the others."""
+        scale = self.present * (weight / (max(self.present.sum(), 1) * float(self._temperature)))
+        return scale.astype(self.text.dtype)
+
+    def _choice(self, matches: Floats) -> Floats:
+        """(C,): softmax over the texts of the classes present, 0 elsewhere."""
+        return np.asarray(softmax(np.where(self.present, matches, -np.inf)), self.text.dtype)
+
+    def _exchange_near(self, label: int, old: Floats, old_matches: Floats) -> None:
+        """The second side, for the exchanged prototype."""
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows here is computed afresh below
+            lost = np.exp(old_matches - self.near_peaks) * self.present
+            gained = np.exp(self.matches[label] - self.near_peaks) * self.present
+            self.near_totals += gained - lost
+            dtype = self.text.dtype
+            exchange(self.visuals_near, gained.astype(dtype), self.units[label], lost.astype(dtype), old)
+            sound = (self.near_totals > self.near_heights / SHRINKS) & (self.near_totals < HIGHEST)
+        self._compute_near(np.flatnonzero(self.present & ~sound))
+        np.maximum(self.near_heights, self.near_totals, out=self.near_heights)
+
+        logs = np.log(self.near_totals) + self.near_peaks
+        moved = np.flatnonzero((np.abs(logs - self.used_logs) > self._tolerance) & self.present)
+        if len(moved):
+            matches = np.where(self.present[:, None], self.matches[:, moved], -np.inf)
+            matches[label] = -np.inf  # its row follows
+            change = np.exp(matches - logs[moved]) - np.exp(matches - self.used_logs[moved])
+            self.texts_near += change.astype(dtype) @ self.text[moved]
+            self.used_logs[moved] = logs[moved]
+        shares = np.exp(self.matches[label] - self.used_logs) * self.present
+        self.texts_near[label] = shares.astype(dtype) @ self.text
+
+    def _compute_near(self, texts: NDArray[np.intp]) -> None:
+        """Compute some texts' sums over the prototypes afresh."""
+        if len(texts) == 0:
+            return
+        here = np.flatnonzero(self.present)
+        matches = self.matches[np.ix_(here, texts)]
+        self.near_peaks[texts] = matches.max(axis=0)
+        weights = np.exp(matches - self.near_peaks[texts].astype(matches.dtype))
+        self.near_totals[texts] = self.near_heights[texts] = weights.sum(axis=0, dtype=np.float64)
+        self.visuals_near[texts] = weights.T @ self.units[here]

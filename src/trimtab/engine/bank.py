@@ -1,0 +1,147 @@
+"""Bank: the one storage behind every cache, and the one source of similarities.
+
+A bank holds K slots for each of C classes. Every cache-based method needs nothing of them but inner products: with the
+image at hand and among the items of one class. Both are kept exact here at little cost:
+
+* `open` computes the products of a whole block of images with all slots in one matrix product;
+* when image j is written into a slot, the products of the images after j with that slot are their products with j,
+  which the block's own product already holds. So walking a block gives the same numbers as one image at a time;
+* the Gram matrix of a class gains a row that is already known: the image's own products with that class's slots.
+
+What a method makes of the products of one class is a read-out (readouts.py). Read-outs are computed for the whole block
+when it opens; a write makes those of the written class anew for the images that follow, and only those.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.block import Block, Image
+from trimtab.engine.equations import Array
+
+
+class Follower(Protocol):
+    """What wants to know of a bank's blocks and writes: a read-out."""
+
+    def open(self) -> None:
+        """A new block of images has been opened."""
+
+    def written(self, label: int, slot: int, first_image: int) -> None:
+        """A slot of a class was written; it matters to the block's images from `first_image` on."""
+
+
+class Bank:
+    """C x K slots, divided into named sections (one per cache), each filled from its first slot on.
+
+    With `anchors`, slot 0 of each class holds that class's text prototype for ever, so that it takes part in products
+    and Gram matrices like any stored item.
+    """
+
+    def __init__(self, classes: int, dim: int, sections: Mapping[str, int], anchors: Array | None = None) -> None:
+        self.sections: dict[str, slice] = {}
+        slots = 0 if anchors is None else 1
+        for name, size in sections.items():
+            self.sections[name] = slice(slots, slots + size)
+            slots += size
+        self.features: Array = np.zeros((classes, slots, dim), np.float32)
+        self.scores: Array = np.zeros((classes, slots), np.float32)  # what admission compares; lower is better
+        self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
+        self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
+        self.gram: Array = np.zeros((classes, slots, slots), np.float32)
+        if anchors is not None:
+            self.features[:, 0] = anchors
+            self.occupied[:, 0] = 1
+            self.gram[:, 0, 0] = np.einsum("cd,cd->c", anchors, anchors)
+        self.products: Array = np.zeros((classes, slots, 0), np.float32)  # (C, K, B), of the open block
+        self._among: Array = np.zeros((0, 0), np.float32)
+        self._followers: list[Follower] = []
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What is saved."""
+        return {
+            "features": self.features,
+            "scores": self.scores,
+            "sources": self.sources,
+            "occupied": self.occupied,
+            "gram": self.gram,
+        }
+
+    def follow(self, follower: Follower) -> None:
+        """Tell a read-out of every block and every write from now on."""
+        self._followers.append(follower)
+
+    def open(self, block: Block) -> None:
+        """Compute the products of a block's images with every slot and with each other."""
+        classes, slots, dim = self.features.shape
+        if self.products.shape[2] != len(
+            block
+        ):  # else the memory is used again: fresh memory costs as much as the sums
+            self.products = np.empty((classes, slots, len(block)), np.float32)
+        features = self.features.reshape(classes * slots, dim)
+        np.matmul(features, block.queries.T, out=self.products.reshape(classes * slots, len(block)))
+        self._among = block.queries @ block.queries.T
+        for follower in self._followers:
+            follower.open()
+
+    def similarities(self, image: Image) -> Array:
+        """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""
+        return self.products[:, :, image.row]
+
+    def write(self, label: int, slot: int, image: Image, score: float, feature: Array | None = None) -> None:
+        """Put the image into a slot, over whatever it held: what stands for it, or another `feature` of it."""
+        row = image.row
+        if feature is None:
+            self.features[label, slot] = image.feature
+            self.products[label, slot, row:] = self._among[row, row:]
+            of_class = self.products[label, :, row]
+        else:
+            self.features[label, slot] = feature
+            self.products[label, slot, row:] = image.block.queries[row:] @ feature
+            of_class = self.features[label] @ feature
+        self.gram[label, slot] = of_class
+        self.gram[label, :, slot] = of_class
+        self.scores[label, slot] = score
+        self.sources[label, slot] = image.position
+        self.occupied[label, slot] = 1
+        for follower in self._followers:
+            follower.written(label, slot, row)
+
+    def count(self, section: str, label: int) -> int:
+        """How many items a class holds in a section."""
+        return int(self.occupied[label, self.sections[section]].sum())
+
+    def free_slot(self, section: str, label: int) -> int | None:
+        """The next free slot of a class, or None when its section is full (or has no slots)."""
+        span = self.sections[section]
+        slot = span.start + self.count(section, label)
+        return slot if slot < span.stop else None
+
+    def worst_slot(self, section: str, label: int) -> int:
+        """The slot of highest score in a full section; of equals, the first."""
+        span = self.sections[section]
+        return int(span.start + self.scores[label, span].argmax())
+
+    def oldest_slot(self, section: str, label: int) -> int:
+        """The slot of a full section that was written longest ago."""
+        span = self.sections[section]
+        return int(span.start + self.sources[label, span].argmin())
+
+    def slot_for_lower(self, section: str, label: int, score: float) -> int | None:
+        """Where an item of this score may go: a free slot, else the worst one if the score is strictly lower."""
+        span = self.sections[section]
+        if span.start == span.stop:
+            return None
+        free = self.free_slot(section, label)
+        if free is not None:
+            return free
+        worst = self.worst_slot(section, label)
+        return worst if np.float32(score) < self.scores[label, worst] else None
+
+    def offer(self, section: str, label: int, image: Image, score: float) -> int | None:
+        """Store the image if there is room or its score is strictly lower than the worst one; the slot, or None."""
+        slot = self.slot_for_lower(section, label, score)
+        if slot is not None:
+            self.write(label, slot, image, score)
+        return slot

@@ -1,0 +1,185 @@
+"""Block: a few coming images as the text prototypes see them.
+
+What an image's views say about the text does not depend on any cache, so it is computed for a whole block of images
+with one matrix product. The images are then walked one at a time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.equations import Array, confident_views, entropy, softmax
+from trimtab.engine.kernels import row_entropies
+from trimtab.task import Task
+
+Query = Literal["plain", "confident_mean"]
+
+
+@dataclass(eq=False)
+class Block:
+    """B images of V views each. View 0 is the plain image.
+
+    `query` says what stands for an image when it meets the caches: its plain view, or the mean of its confident views
+    (not normalised again; the released programs do so on ImageNet-A).
+    """
+
+    task: Task
+    views: Array  # (B, V, d), unit rows
+    first: int  # position of the block's first image in the stream
+    view_fraction: float = 0.1
+    query: Query = "plain"
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    def __iter__(self) -> Iterator["Image"]:
+        return (Image(self, row) for row in range(len(self)))
+
+    @cached_property
+    def view_logits(self) -> Array:
+        """(B, V, C): every view against every text prototype."""
+        count, views, dim = self.views.shape
+        logits = self.views.reshape(-1, dim) @ self.task.text_prototypes.T
+        logits *= np.float32(self.task.logit_scale)
+        return logits.reshape(count, views, -1)
+
+    @cached_property
+    def view_entropies(self) -> Array:
+        """(B, V): the entropy of each view's prediction."""
+        count, views, classes = self.view_logits.shape
+        entropies = np.empty(count * views, np.float32)
+        row_entropies(self.view_logits.reshape(-1, classes), entropies)
+        return entropies.reshape(count, views)
+
+    @cached_property
+    def kept(self) -> NDArray[np.intp]:
+        """(B, kept): the confident views, most confident first."""
+        if self.views.shape[1] == 1:
+            return np.zeros((len(self), 1), dtype=np.intp)
+        return confident_views(self.view_entropies, self.view_fraction)
+
+    @cached_property
+    def kept_features(self) -> Array:
+        """(B, kept, d): the features of the confident views."""
+        return np.take_along_axis(self.views, self.kept[:, :, None], axis=1)
+
+    @cached_property
+    def kept_logits(self) -> Array:
+        """(B, kept, C): the logits of the confident views."""
+        return np.take_along_axis(self.view_logits, self.kept[:, :, None], axis=1)
+
+    @cached_property
+    def vote(self) -> Array:
+        """(B, C): the mean prediction of the confident views."""
+        if self.views.shape[1] == 1:
+            return self.plain_probabilities
+        mean: Array = softmax(self.kept_logits).mean(axis=1)
+        return mean
+
+    @cached_property
+    def vote_entropies(self) -> Array:
+        """(B,): the entropy of the vote."""
+        return entropy(self.vote)
+
+    @cached_property
+    def vote_labels(self) -> list[int]:
+        """(B,): the class that the confident views vote for."""
+        return list(map(int, self.vote.argmax(axis=1)))
+
+    @cached_property
+    def plain_probabilities(self) -> Array:
+        """(B, C): the zero-shot prediction of the plain view."""
+        return softmax(self.view_logits[:, 0])
+
+    @cached_property
+    def queries(self) -> Array:
+        """(B, d): the feature that stands for each image."""
+        if self.query == "plain":
+            return np.ascontiguousarray(self.views[:, 0])
+        mean: Array = self.kept_features.mean(axis=1)
+        return mean
+
+    @cached_property
+    def logits(self) -> Array:
+        """(B, C): the query against every text prototype."""
+        if self.query == "plain":
+            return np.ascontiguousarray(self.view_logits[:, 0])
+        mean: Array = self.kept_logits.mean(axis=1)
+        return mean
+
+    @cached_property
+    def probabilities(self) -> Array:
+        """(B, C): softmax of the query's logits."""
+        return self.plain_probabilities if self.query == "plain" else softmax(self.logits)
+
+    @cached_property
+    def entropies(self) -> Array:
+        """(B,): the entropy of the query's prediction."""
+        return entropy(self.probabilities)
+
+    @cached_property
+    def labels(self) -> list[int]:
+        """(B,): the query's zero-shot class."""
+        return list(map(int, self.logits.argmax(axis=1)))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Image:
+    """One image of a block: the row that a method looks at."""
+
+    block: Block
+    row: int
+
+    @property
+    def position(self) -> int:
+        """Its place in the whole stream, counted from 0."""
+        return self.block.first + self.row
+
+    @property
+    def feature(self) -> Array:
+        """(d,): what stands for the image; see `Block.queries`."""
+        return self.block.queries[self.row]
+
+    @property
+    def plain(self) -> Array:
+        """(d,): its plain view."""
+        return self.block.views[self.row, 0]
+
+    @property
+    def logits(self) -> Array:
+        """(C,): its zero-shot logits."""
+        return self.block.logits[self.row]
+
+    @property
+    def probabilities(self) -> Array:
+        """(C,): its zero-shot probabilities."""
+        return self.block.probabilities[self.row]
+
+    @property
+    def entropy(self) -> float:
+        """The entropy of its zero-shot prediction, in nats."""
+        return float(self.block.entropies[self.row])
+
+    @property
+    def label(self) -> int:
+        """Its zero-shot class."""
+        return self.block.labels[self.row]
+
+    @property
+    def vote(self) -> Array:
+        """(C,): the mean prediction of its confident views."""
+        return self.block.vote[self.row]
+
+    @property
+    def vote_entropy(self) -> float:
+        """The entropy of the vote, in nats."""
+        return float(self.block.vote_entropies[self.row])
+
+    @property
+    def vote_label(self) -> int:
+        """The class that its confident views vote for."""
+        return self.block.vote_labels[self.row]

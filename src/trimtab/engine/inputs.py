@@ -1,0 +1,75 @@
+"""Features as users bring them, checked and made unit before anything is written."""
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trimtab.engine.equations import Array
+from trimtab.errors import TrimtabError
+
+SHORTEST = 1e-6  # a feature shorter than this has no direction worth trusting
+
+
+class FeatureRows(Protocol):
+    """Anything that has a shape (N, V, d) or (N, d) and can be sliced: an array, a memory map, a feature store."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, V, d) or (N, d)."""
+
+    def __getitem__(self, rows: slice, /) -> Any:
+        """Some of the rows."""
+
+
+def one_image(views: ArrayLike, dim: int) -> Array:
+    """(d,) or (V, d) -> (1, V, d) unit rows."""
+    array = np.asarray(views)
+    if array.ndim not in (1, 2):
+        raise TrimtabError(f"One image's features must have the shape (d,) or (views, d), not {array.shape}.")
+    _check_shape(array.shape[-2:], dim)
+    return _unit(array.reshape(1, -1, dim), first=0)
+
+
+def stream_shape(features: FeatureRows, dim: int) -> tuple[int, int]:
+    """(images, views) of a stream's features, after checking that it is one."""
+    shape = features.shape
+    if len(shape) not in (2, 3):
+        raise TrimtabError(f"A stream's features must have the shape (images, d) or (images, views, d), not {shape}.")
+    _check_shape(shape[1:], dim)
+    return shape[0], shape[1] if len(shape) == 3 else 1
+
+
+def blocks(features: FeatureRows, dim: int, size: int) -> Iterator[Array]:
+    """The stream in blocks (B, V, d) of unit rows; only one block at a time is in memory."""
+    images, views = stream_shape(features, dim)
+    for first in range(0, images, size):
+        rows = np.asarray(features[first : first + size])
+        yield _unit(rows.reshape(len(rows), views, dim), first)
+
+
+def _check_shape(shape: tuple[int, ...], dim: int) -> None:
+    if shape[-1] != dim:
+        raise TrimtabError(
+            f"The features have {shape[-1]} dimensions but the text prototypes have {dim}; "
+            "encode images and texts with the same encoder."
+        )
+    if len(shape) == 2 and shape[0] < 1:
+        raise TrimtabError("An image needs at least one view; the features hold none.")
+
+
+def _unit(rows: np.ndarray[Any, Any], first: int) -> Array:
+    """Rows of length 1 in a new float32 array. NaN, infinity and zero vectors are refused."""
+    if rows.dtype.kind not in "fiu":
+        raise TrimtabError(f"Features must be numbers, not {rows.dtype}.")
+    unit = rows.astype(np.float32)  # a copy: the caller's array is never changed or kept
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = np.sqrt(np.einsum("nvd,nvd->nv", unit, unit))
+        bad = ~(np.isfinite(norms) & (norms > SHORTEST))
+    if bad.any():
+        image, view = (int(i) for i in np.argwhere(bad)[0])
+        what = "is a zero vector" if np.isfinite(norms[image, view]) else "holds NaN or infinity"
+        raise TrimtabError(f"View {view} of image {first + image} {what}; remove the image or encode it again.")
+    unit /= norms[:, :, None]
+    return unit

@@ -1,0 +1,201 @@
+"""The few loops that NumPy cannot express fast. The tests compare each with a plain NumPy twin.
+
+A read-out is one number per class and image, from the image's inner products with the class's slots. The loops run over
+the images of a block innermost, so that the compiler turns them into vector instructions; the images are "lanes" here.
+Sums may be reordered (`reassoc`, `contract`); nothing else is relaxed.
+
+Shapes: products (C, K, B); occupied (C, K); gram (C, K, K); out (C, B). Each kernel writes out[first_class:last_class,
+first_image:] only: the whole of it when a block begins, one class's remaining images when that class is written.
+Rows are sliced before they are walked, and divisions are NumPy's: an index that could be negative, or a check for zero,
+would keep a loop scalar.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trimtab.engine.equations import Array
+
+_VECTORISE = {"reassoc", "contract", "nsz"}
+
+
+@njit(cache=True, fastmath=_VECTORISE, inline="always")
+def _exp(x: np.float32) -> np.float32:
+    """The exponential for x <= 88 to 3e-7, with no branch and no call, so that a loop becomes vector instructions.
+
+    x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts: r is then exact); exp(r) by a polynomial; 2^n by its bits.
+    """
+    x = max(x, np.float32(-87.0))
+    n = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
+    r = (x - n * np.float32(0.693359375)) + n * np.float32(2.12194440e-4)
+    p = np.float32(1.98756915e-4)
+    p = p * r + np.float32(1.39819995e-3)
+    p = p * r + np.float32(8.33345190e-3)
+    p = p * r + np.float32(4.16657959e-2)
+    p = p * r + np.float32(1.66666655e-1)
+    p = p * r + np.float32(5.00000012e-1)
+    p = p * r * r + r + np.float32(1.0)
+    power = (np.int32(n) + np.int32(127)) << np.int32(23)
+    return p * np.int32(power).view(np.float32)
+
+
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
+def row_entropies(logits: Array, out: Array) -> None:
+    """Entropy of each row's softmax: log of the sum of exponentials less the mean logit. (R, C) -> (R,)."""
+    rows, classes = logits.shape
+    for row in range(rows):
+        highest = logits[row, 0]
+        for c in range(1, classes):
+            highest = max(highest, logits[row, c])
+        total = np.float32(0)
+        weighted = np.float32(0)
+        for c in range(classes):
+            shifted = logits[row, c] - highest
+            exponential = _exp(shifted)
+            total += exponential
+            weighted += exponential * shifted
+        out[row] = np.log(total) - weighted / total
+
+
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
+def mean_products(
+    products: Array,
+    occupied: Array,
+    start: int,
+    stop: int,
+    first_class: int,
+    last_class: int,
+    first_image: int,
+    out: Array,
+) -> None:
+    """<f, mean of the class's items in slots start..stop>: the mean of the products. 0 for a class without items."""
+    for c in range(first_class, last_class):
+        result = out[c, first_image:]
+        result[:] = 0
+        count = np.float32(0)
+        for k in range(start, stop):
+            if occupied[c, k]:
+                count += np.float32(1)
+                row = products[c, k, first_image:]
+                for lane in range(len(row)):
+                    result[lane] += row[lane]
+        if count > 0:
+            for lane in range(len(result)):
+                result[lane] /= count
+
+
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
+def affinity_sums(
+    products: Array,
+    occupied: Array,
+    start: int,
+    stop: int,
+    alpha: np.float32,
+    beta: np.float32,
+    first_class: int,
+    last_class: int,
+    first_image: int,
+    out: Array,
+) -> None:
+    """sum_i alpha exp(-beta (1 - <f, x_i>)) over the class's items in slots start..stop."""
+    for c in range(first_class, last_class):
+        result = out[c, first_image:]
+        result[:] = 0
+        for k in range(start, stop):
+            if occupied[c, k]:
+                row = products[c, k, first_image:]
+                for lane in range(len(row)):
+                    result[lane] += alpha * _exp(beta * (row[lane] - np.float32(1)))
+
+
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
+def retrieval_cosines(
+    products: Array,
+    occupied: Array,
+    gram: Array,
+    stop: int,
+    beta: np.float32,
+    first_class: int,
+    last_class: int,
+    first_image: int,
+    out: Array,
+) -> None:
+    """<f, r_c> with r_c = normalise(sum_i w_i x_i), w_i = exp(-beta (1 - <f, x_i>)), over slots 0..stop. # Eq. 3
+
+    From inner products alone: the numerator is sum_i w_i <f, x_i>, the squared length of the sum is w' G w with the
+    class's Gram matrix G. Weights are taken relative to the largest one, which the normalisation cancels, so that no
+    beta makes them vanish.
+    """
+    lanes = products.shape[2] - first_image
+    weights = np.empty((stop, lanes), np.float32)
+    highest = np.empty(lanes, np.float32)
+    numerator = np.empty(lanes, np.float32)
+    squared = np.empty(lanes, np.float32)
+    across = np.empty(lanes, np.float32)
+    used = np.empty(stop, np.int64)
+    for c in range(first_class, last_class):
+        count = 0
+        for k in range(stop):
+            if occupied[c, k]:
+                used[count] = k
+                count += 1
+        highest[:] = -np.inf
+        numerator[:] = 0
+        squared[:] = 0
+        for i in range(count):
+            row = products[c, used[i], first_image:]
+            for lane in range(lanes):
+                highest[lane] = max(highest[lane], row[lane])
+        for i in range(count):
+            k = used[i]
+            row = products[c, k, first_image:]
+            own = weights[i]
+            half = np.float32(0.5) * gram[c, k, k]
+            for lane in range(lanes):
+                own[lane] = _exp(beta * (row[lane] - highest[lane]))
+                numerator[lane] += own[lane] * row[lane]
+                across[lane] = half * own[lane]
+            for j in range(i):  # G is symmetric: half of it is enough
+                product = gram[c, k, used[j]]
+                other = weights[j]
+                for lane in range(lanes):
+                    across[lane] += product * other[lane]
+            for lane in range(lanes):
+                squared[lane] += np.float32(2) * own[lane] * across[lane]
+        result = out[c, first_image:]
+        for lane in range(lanes):
+            result[lane] = numerator[lane] / np.sqrt(max(squared[lane], np.float32(1e-30)))
+
+
+@njit(cache=True, fastmath=_VECTORISE, nogil=True, error_model="numpy")
+def add_penalties(
+    products: Array,
+    occupied: Array,
+    start: int,
+    alpha: np.float32,
+    beta: np.float32,
+    marked: NDArray[np.int32],
+    counts: NDArray[np.int32],
+    first_class: int,
+    last_class: int,
+    first_item: int,
+    last_item: int,
+    first_image: int,
+    out: Array,
+) -> None:
+    """Add what negative items say against the classes they mark; a negative alpha takes it back.
+
+    marked (C, n, M) class numbers of which counts (C, n) are in use; the items stand in slots start..start + n.
+    """
+    strengths = np.empty(products.shape[2] - first_image, np.float32)
+    for c in range(first_class, last_class):
+        for item in range(first_item, last_item):
+            if not occupied[c, start + item]:
+                continue
+            row = products[c, start + item, first_image:]
+            for lane in range(len(row)):
+                strengths[lane] = alpha * _exp(beta * (row[lane] - np.float32(1)))
+            for i in range(counts[c, item]):
+                result = out[marked[c, item, i], first_image:]
+                for lane in range(len(row)):
+                    result[lane] += strengths[lane]

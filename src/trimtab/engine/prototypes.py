@@ -1,0 +1,46 @@
+"""Prototypes: the mean feature of each class's items, as a unit vector and a length."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.bank import Bank
+from trimtab.engine.equations import Array
+
+
+class Prototypes:
+    """Follows a bank: v_c = lengths_c units_c is the plain mean of what class c holds in some slots.
+
+    Writes only mark a class; `renew` does the work once, however many slots an image was written to.
+    """
+
+    def __init__(self, bank: Bank, slots: slice) -> None:
+        classes, _, dim = bank.features.shape
+        self.units: Array = np.zeros((classes, dim), np.float32)
+        self.lengths: Array = np.zeros(classes, np.float32)  # 0: the class holds nothing
+        self._bank, self._slots = bank, slots
+        self._marked: set[int] = set()
+        bank.follow(self)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What is saved."""
+        return {"units": self.units, "lengths": self.lengths}
+
+    def open(self) -> None:
+        """Nothing: prototypes do not depend on the images at hand."""
+
+    def written(self, label: int, slot: int, first_image: int) -> None:  # noqa: ARG002
+        """Remember that a class has changed."""
+        if self._slots.start <= slot < self._slots.stop:
+            self._marked.add(label)
+
+    def renew(self) -> list[int]:
+        """Make the marked classes' prototypes anew; which ones they were."""
+        labels = sorted(self._marked)
+        self._marked.clear()
+        for label in labels:
+            stored = self._bank.occupied[label, self._slots] > 0
+            mean = self._bank.features[label, self._slots][stored].mean(axis=0)
+            length = np.sqrt(mean @ mean)
+            self.lengths[label] = length
+            self.units[label] = mean / length if length > 0 else 0
+        return labels

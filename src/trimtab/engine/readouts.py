@@ -1,0 +1,205 @@
+"""Read-outs: what an image and a class's stored items make together, one number per class.
+
+Each follows a bank: all classes are computed for a whole block when it opens, and at each write the written class again
+for the images that follow. `at(image)` is then a look-up.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine import kernels
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Image
+from trimtab.engine.equations import Array
+
+
+class ReadOut:
+    """Base: a (C, B) table that is kept true. Subclasses say how a class's row is computed."""
+
+    def __init__(self, bank: Bank, slots: slice) -> None:
+        self._bank = bank
+        self._slots = slots
+        self._table: Array = np.zeros((0, 0), np.float32)
+        bank.follow(self)
+
+    def at(self, image: Image) -> Array:
+        """(C,): the read-out of one image, for every class."""
+        return self._table[:, image.row].copy()
+
+    def open(self) -> None:
+        """Compute the whole table for a new block."""
+        classes, _, images = self._bank.products.shape
+        self._table = np.empty((classes, images), np.float32)
+        self._compute(0, classes, 0)
+
+    def written(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again for the images that are yet to come."""
+        if self._slots.start <= slot < self._slots.stop:
+            self._compute(label, label + 1, first_image)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Nothing is saved: a read-out follows from the bank."""
+        return {}
+
+    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
+        raise NotImplementedError
+
+
+class MeanProducts(ReadOut):
+    """<f, v_c>, v_c the plain mean of a class's items: a dot with a mean is a mean of dots. 0 without items."""
+
+    present: NDArray[np.bool_]  # (C,): the classes that have items, of the open block
+
+    def open(self) -> None:
+        """Compute the whole table for a new block."""
+        self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
+        super().open()
+
+    def written(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again for the images that are yet to come."""
+        super().written(label, slot, first_image)
+        if self._slots.start <= slot < self._slots.stop:
+            self.present[label] = True
+
+    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
+        bank, slots = self._bank, self._slots
+        kernels.mean_products(
+            bank.products, bank.occupied, slots.start, slots.stop, first_class, last_class, first_image, self._table
+        )
+
+
+class AffinitySums(ReadOut):
+    """sum_i alpha exp(-beta (1 - <f, x_i>)) over a class's items: the read-out of Tip-Adapter and TDA."""
+
+    def __init__(self, bank: Bank, slots: slice, alpha: float, beta: float) -> None:
+        super().__init__(bank, slots)
+        self._alpha, self._beta = np.float32(alpha), np.float32(beta)
+
+    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
+        bank, slots = self._bank, self._slots
+        kernels.affinity_sums(
+            bank.products,
+            bank.occupied,
+            slots.start,
+            slots.stop,
+            self._alpha,
+            self._beta,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+        )
+
+
+class RetrievalCosines(ReadOut):
+    """<f, r_c>: the cosine with a class's items, weighted by their likeness to the image and added up. # Eq. 3
+
+    The slots must begin with slot 0, where the text prototype stands: a class without items reads out its text.
+    """
+
+    def __init__(self, bank: Bank, slots: slice, beta: float) -> None:
+        super().__init__(bank, slots)
+        self._beta = np.float32(beta)
+
+    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
+        bank = self._bank
+        kernels.retrieval_cosines(
+            bank.products,
+            bank.occupied,
+            bank.gram,
+            self._slots.stop,
+            self._beta,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+        )
+
+
+class NegativePenalties:
+    """What the items of a negative cache say against each class. (A(f Q_n') L_n in the papers' formulas.)
+
+    An uncertain image is evidence against the classes it might have been mistaken for: those to which its prediction
+    gave more than `mask_low` and less than `mask_high`. At most 1 / mask_low classes can have that much, so a short
+    list per item replaces a row of C numbers: at 1,000 classes that is thirty times less to keep and to read.
+    """
+
+    def __init__(self, bank: Bank, slots: slice, alpha: float, beta: float, mask_low: float, mask_high: float) -> None:
+        classes, count = len(bank.features), slots.stop - slots.start
+        most = classes if mask_low <= 0 else min(classes, int(1 / mask_low) + 1)
+        self.marked = np.zeros((classes, count, most), np.int32)
+        self.counts = np.zeros((classes, count), np.int32)
+        self._bank, self._slots = bank, slots
+        self._alpha, self._beta = np.float32(alpha), np.float32(beta)
+        self._bounds = (mask_low, mask_high)
+        self._table: Array = np.zeros((0, 0), np.float32)
+        bank.follow(self)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What is saved: the classes that each item speaks against."""
+        return {"marked": self.marked, "counts": self.counts}
+
+    def at(self, image: Image) -> Array:
+        """(C,): the summed strength of the items that speak against each class."""
+        return self._table[:, image.row].copy()
+
+    def of(self, features: Array) -> Array:
+        """(V, C): the same for features (V, d) that stand for no image of the block: an image's other views."""
+        bank, slots = self._bank, self._slots
+        classes, _, dim = bank.features.shape
+        count = slots.stop - slots.start
+        products = bank.features[:, slots].reshape(classes * count, dim) @ features.T
+        table = np.zeros((classes, len(features)), np.float32)
+        kernels.add_penalties(
+            products.reshape(classes, count, len(features)),
+            bank.occupied[:, slots],
+            0,
+            self._alpha,
+            self._beta,
+            self.marked,
+            self.counts,
+            0,
+            classes,
+            0,
+            count,
+            0,
+            table,
+        )
+        return table.T
+
+    def open(self) -> None:
+        """Compute the whole table for a new block."""
+        classes, _, images = self._bank.products.shape
+        self._table = np.zeros((classes, images), np.float32)
+        self._add(0, classes, 0, self._slots.stop - self._slots.start, 0, 1)
+
+    def written(self, label: int, slot: int, first_image: int) -> None:
+        """Nothing: an item speaks only once it is marked, and `write` below does both."""
+
+    def write(self, label: int, slot: int, image: Image, score: float, probabilities: Array) -> None:
+        """Put an image into a slot of the bank and remember which classes it finds plausible."""
+        item = slot - self._slots.start
+        self._add(label, label + 1, item, item + 1, image.row, -1)  # what the old item said is taken back
+        self._bank.write(label, slot, image, score)
+        low, high = self._bounds
+        plausible = np.flatnonzero((probabilities > low) & (probabilities < high))
+        self.counts[label, item] = len(plausible)
+        self.marked[label, item, : len(plausible)] = plausible
+        self._add(label, label + 1, item, item + 1, image.row, 1)
+
+    def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
+        kernels.add_penalties(
+            self._bank.products,
+            self._bank.occupied,
+            self._slots.start,
+            np.float32(sign) * self._alpha,
+            self._beta,
+            self.marked,
+            self.counts,
+            first,
+            last,
+            first_item,
+            last_item,
+            first_image,
+            self._table,
+        )

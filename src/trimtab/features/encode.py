@@ -1,0 +1,138 @@
+"""Encode a data set once: images in, a feature store out."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from trimtab.data.base import ImageSet
+from trimtab.encoders.base import Encoder
+from trimtab.errors import TrimtabError
+from trimtab.features import FeatureStore, FeatureWriter, StoreInfo
+from trimtab.images.loader import ViewBatch, ViewLoader
+from trimtab.images.views import check_view_options
+from trimtab.prompts import templates_for, text_prototypes
+
+Cupl = Mapping[str, Sequence[str]]
+
+
+def encode_images(
+    image_set: ImageSet,
+    encoder: Encoder,
+    *,
+    out: str | Path,
+    views: int = 1,
+    seed: int = 0,
+    augmix: bool = False,
+    dtype: str = "float16",
+    templates: str | Sequence[str] | None = None,
+    cupl: Cupl | Path | str | None = None,
+    limit: int | None = None,
+    batch: int = 64,
+    workers: int | None = None,
+    progress: bool = False,
+) -> FeatureStore:
+    """Write the features of `views` views of every image, and the classes' text prototypes, to the folder `out`.
+
+    Started again on the same folder it goes on where it was stopped, however it was stopped; on a finished store it
+    only opens it. Images that cannot be read get no row; the store's `skipped` names them with the reason.
+    `templates` are the data set's own unless given; `limit` takes that many images, drawn by the seed, in their
+    order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
+    """
+    check_view_options(views, seed)
+    chosen = _chosen(image_set, limit, seed)
+    patterns = templates_for(templates or image_set.templates, image_set.name)
+    if len(image_set.class_names) < 2:
+        raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
+    text = text_prototypes(encoder, image_set.class_names, patterns, cupl)
+    info = StoreInfo(
+        dataset=image_set.name,
+        encoder=encoder.name,
+        encoder_fingerprint=encoder.fingerprint,
+        preprocessing=_preprocessing(encoder.input_size, views, augmix),
+        prompts=" | ".join(patterns) + (" + CuPL" if cupl is not None else ""),
+        seed=seed,
+        views=views,
+        dim=encoder.dim,
+        dtype=dtype,
+        logit_scale=float(encoder.logit_scale),
+        class_names=tuple(image_set.class_names),
+        labels=tuple(int(image_set.labels[i]) for i in chosen),
+        ids=tuple(str(image_set.ids[i]) for i in chosen),
+        domains=None if image_set.domains is None else tuple(str(image_set.domains[i]) for i in chosen),
+    )
+    with FeatureWriter(out, info, text) as writer:
+        loader = ViewLoader(
+            image_set.load,
+            chosen[writer.next_image :].tolist(),
+            size=encoder.input_size,
+            views=views,
+            seed=seed,
+            augmix=augmix,
+            batch=batch,
+            workers=workers,
+        )
+        with _bar(progress) as bar, closing(iter(loader)) as batches:
+            task = bar.add_task(f"encoding {image_set.name}", total=len(chosen), completed=writer.next_image)
+            for loaded in batches:
+                _write(writer, encoder, loaded, chosen)
+                bar.update(task, completed=writer.next_image)
+        return writer.finish()
+
+
+def zero_shot_labels(store: FeatureStore) -> NDArray[np.int64]:
+    """(N,) the class whose text is nearest to each image's plain view."""
+    text = store.task().text_prototypes
+    nearest = [np.argmax(block[:, 0].astype(np.float32) @ text.T, axis=1) for block in store.blocks()]
+    return np.concatenate(nearest)
+
+
+def _chosen(image_set: ImageSet, limit: int | None, seed: int) -> NDArray[np.int64]:
+    total = len(image_set)
+    if total == 0:
+        raise TrimtabError(f"{image_set.name} holds no images.")
+    if limit is None or limit >= total:
+        return np.arange(total)
+    if limit < 1:
+        raise TrimtabError(f"limit must be 1 image or more, not {limit}.")
+    # The first ones would all be of the first class in most data sets.
+    return np.sort(np.random.default_rng(seed).choice(total, limit, replace=False))
+
+
+def _preprocessing(size: int, views: int, augmix: bool) -> dict[str, Any]:
+    """All that decides the pixels besides the image and the seed; a change of the rules must change it."""
+    described: dict[str, Any] = {"size": size, "plain": "shorter side resized (bicubic), centre square"}
+    if views > 1:
+        described["random"] = (
+            "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3, bilinear), mirrored half the time"
+        )
+        described["augmix"] = augmix
+    return described
+
+
+def _write(writer: FeatureWriter, encoder: Encoder, loaded: ViewBatch, chosen: NDArray[np.int64]) -> None:
+    images, views = loaded.pixels.shape[:2]
+    features = np.empty((0, views, encoder.dim), np.float32)
+    if images:
+        features = encoder.encode_images(loaded.pixels.reshape(images * views, *loaded.pixels.shape[2:]))
+        features = features.reshape(images, views, encoder.dim)
+    positions = np.searchsorted(chosen, loaded.indices)
+    unreadable = [(int(np.searchsorted(chosen, index)), reason) for index, reason in loaded.unreadable]
+    writer.add(positions, features, unreadable)
+
+
+def _bar(wanted: bool) -> Progress:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, disable=not (wanted and console.is_terminal))

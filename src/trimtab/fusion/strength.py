@@ -1,0 +1,88 @@
+"""How strongly visual prototypes should speak, found from the stream instead of set per data set.
+
+MCP adds alpha exp(-beta (1 - <f, v_c>)) to the text's logits (Eq. 4, left). Which alpha and beta are right depends on
+the encoder: on its logit scale and on how wide its cone of image features is; the authors set both for each data set.
+Here the prototypes' cosines speak linearly, k (<f, v_c> - m), with three figures that a stream shows without labels:
+
+* m, the usual cosine of an image with the prototypes of other classes; a class without items is taken to be there;
+* k makes the cosines spread twice as far as the text's logits, among the classes that the text finds plausible;
+* and k shrinks, down to 0, when over the last images the prototypes' favourite class is less probable to the text than
+  a class drawn from the text itself: then the bank does not follow the stream.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from trimtab.engine.block import Image
+from trimtab.engine.equations import Array
+from trimtab.engine.state import Arrays
+from trimtab.fusion.loops import VECTORISE, WARM_UP, WINDOW, mean_at_highest, trust
+
+FORCE = 2.0  # spread of the prototypes' logits over that of the text's
+
+# Places in the array of figures.
+SEEN, COSINES, COSINE_WEIGHT, TEXT_SPREAD, COSINE_SPREAD, AGREEMENT, SELF_AGREEMENT = range(7)
+
+
+class PrototypeStrength:
+    """Seven running figures of a stream. `learn` is called once per image, `support` reads."""
+
+    def __init__(self) -> None:
+        self.figures = np.zeros(7)
+        # A first guess of both spreads, which counts as one image: most encoders are near.
+        self.figures[TEXT_SPREAD], self.figures[COSINE_SPREAD] = 1.0, 0.01
+
+    def arrays(self) -> Arrays:
+        """Everything learned."""
+        return {"figures": self.figures}
+
+    def learn(self, image: Image, cosines: Array, holds_items: NDArray[np.bool_]) -> None:
+        """Take in an image's cosines (C,) with the visual prototypes of the classes that have one."""
+        _learn(self.figures, image.probabilities, image.logits, cosines, holds_items)
+
+    def support(self, cosines: Array, holds_items: NDArray[np.bool_]) -> Array:
+        """(C,): what to add to the text's logits."""
+        usual = np.float32(_usual(self.figures))
+        support: Array = np.float32(self._slope(len(cosines))) * (cosines - usual) * holds_items
+        return support
+
+    def _slope(self, classes: int) -> float:
+        """Logits per cosine."""
+        figures = self.figures
+        warm = figures[SEEN] / (figures[SEEN] + WARM_UP)
+        matched = np.sqrt(figures[TEXT_SPREAD] / figures[COSINE_SPREAD])
+        return float(FORCE * warm * trust(figures[AGREEMENT:], classes) * matched)
+
+
+@njit(cache=True, nogil=True)
+def _usual(figures: NDArray[np.float64]) -> float:
+    return figures[COSINES] / max(figures[COSINE_WEIGHT], 1e-9)
+
+
+@njit(cache=True, fastmath=VECTORISE, nogil=True)
+def _learn(
+    figures: NDArray[np.float64], text: Array, logits: Array, cosines: Array, holds_items: NDArray[np.bool_]
+) -> None:
+    classes = len(text)
+    for c in range(classes):
+        if holds_items[c]:
+            figures[COSINES] += (1 - text[c]) * cosines[c]
+            figures[COSINE_WEIGHT] += 1 - text[c]
+    usual = _usual(figures)
+    logit, logit_square, cosine, cosine_square, itself = 0.0, 0.0, 0.0, 0.0, 0.0
+    deviations = np.zeros(classes, np.float32)
+    for c in range(classes):
+        deviation = cosines[c] - usual if holds_items[c] else 0.0
+        deviations[c] = deviation
+        logit += text[c] * logits[c]
+        logit_square += text[c] * logits[c] * logits[c]
+        cosine += text[c] * deviation
+        cosine_square += text[c] * deviation * deviation
+        itself += text[c] * text[c]
+    figures[SEEN] += 1
+    figures[TEXT_SPREAD] += (max(logit_square - logit * logit, 0.0) - figures[TEXT_SPREAD]) / (figures[SEEN] + 1)
+    figures[COSINE_SPREAD] += (max(cosine_square - cosine * cosine, 0.0) - figures[COSINE_SPREAD]) / (figures[SEEN] + 1)
+    recent = max(1 / figures[SEEN], WINDOW)
+    figures[AGREEMENT] += (mean_at_highest(deviations, text) - figures[AGREEMENT]) * recent
+    figures[SELF_AGREEMENT] += (itself - figures[SELF_AGREEMENT]) * recent

@@ -1,0 +1,1 @@
+"""Images: safe decoding, views, and augmentation."""

@@ -1,0 +1,96 @@
+"""From a file to RGB bytes, and from those to the one view that every zero-shot classifier looks at."""
+
+import io
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from trimtab.errors import TrimtabError
+
+# Named, so that a file cannot reach one of Pillow's other readers (some start outside programs).
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
+MAX_PIXELS = 89_478_485  # where Pillow begins to warn of a decompression bomb: a quarter of a gigabyte of RGB
+
+
+class Box(NamedTuple):
+    """A rectangle of pixels."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+def decode(source: Path | str | bytes) -> NDArray[np.uint8]:
+    """Read an image file, or its bytes, into (H, W, 3) RGB bytes, upright and with transparency on white."""
+    name = "The image given as bytes" if isinstance(source, bytes) else str(source)
+    try:
+        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise Image.DecompressionBombError
+            image.load()
+            return _rgb_bytes(image, name)
+    except TrimtabError:
+        raise
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise TrimtabError(f"{name} cannot be read: {error.strerror}.") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise TrimtabError(f"{name} has more than {MAX_PIXELS:,} pixels; make it smaller, or leave it out.") from None
+    except UnidentifiedImageError:
+        known = "JPEG, PNG, WebP, GIF, BMP, TIFF or PPM"
+        raise TrimtabError(f"{name} is not an image that can be read ({known}); convert it, or leave it out.") from None
+    except Exception as error:  # on damaged files Pillow's readers raise nearly anything: struct.error, KeyError, ...
+        raise TrimtabError(f"{name} is damaged and cannot be decoded ({error}); replace it, or leave it out.") from None
+
+
+def rgb_bytes(image: Image.Image) -> NDArray[np.uint8]:
+    """A Pillow image of any mode as (H, W, 3) RGB bytes, upright and with transparency on white."""
+    return _rgb_bytes(image, "The Pillow image")
+
+
+def resize_shorter_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """The plain view of CLIP: the shorter side resized to `size` (bicubic, antialiased), then the centre square.
+
+    Odd margins leave the extra pixel on the right and at the bottom, as transformers does it. (Torchvision, and so
+    the original CLIP, rounds half to even instead, which is one pixel to the right for every second odd margin.)
+    """
+    from trimtab.images.resample import resize  # compiles on first use
+
+    height, width = check_image(image).shape[:2]
+    shorter = min(height, width)
+    tall, wide = size * height // shorter, size * width // shorter
+    centre = Box((tall - size) // 2, (wide - size) // 2, size, size)
+    return resize(image, tall, wide, window=centre)
+
+
+def check_image(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Refuse anything but (H, W, 3) bytes with at least one pixel."""
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        what = f"{image.dtype} of shape {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
+        raise TrimtabError(f"An image must be an array of RGB bytes (uint8) of shape (height, width, 3), not {what}.")
+    if image.size == 0:
+        raise TrimtabError(f"An image must hold at least one pixel; this one has the shape {image.shape}.")
+    return image
+
+
+def _rgb_bytes(image: Image.Image, name: str) -> NDArray[np.uint8]:
+    image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I"):
+        return np.repeat(_sixteen_bits_to_eight(image, name)[:, :, None], 3, axis=2)
+    if image.mode == "F":
+        raise TrimtabError(f"{name} has floating-point pixels of unknown range; save it as 8-bit RGB.")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return np.asarray(image.convert("RGB"))
+
+
+def _sixteen_bits_to_eight(image: Image.Image, name: str) -> NDArray[np.uint8]:
+    # Pillow's own conversion to 8 bits clips at 255 and turns 16-bit images white.
+    grey = np.asarray(image).astype(np.int64)
+    if grey.size and (grey.min() < 0 or grey.max() > 65535):
+        raise TrimtabError(f"{name} has 32-bit pixels of unknown range; save it as 8-bit RGB.")
+    return ((grey + 128) // 257).astype(np.uint8)

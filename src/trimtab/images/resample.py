@@ -1,0 +1,159 @@
+"""Antialiased resizing of RGB bytes: Pillow's arithmetic, bit for bit, several times as fast.
+
+Pillow is what the field resizes with, so its result is the one to reproduce: a separable filter, first along the rows,
+then along the columns, each in 22-bit fixed point with the intermediate image rounded to bytes. Its loops are scalar
+and work on four channels. Here both passes are one loop, "weighted sums of whole lines", which the compiler vectorises;
+the pass along the rows gets its lines by turning a band of rows on its side first. Neither pass holds the GIL.
+
+Rows always come first, as in every Pillow up to 12. Since Pillow 13 an image whose height shrinks much more than its
+width has its columns done first, which moves some pixels by a level or more: features would depend on that version.
+
+`window` computes only a part of the resized image, so that "resize, then crop the centre" pays for the centre alone.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.images.decode import Box
+
+Filter = Literal["bicubic", "bilinear"]
+
+FRACTION_BITS = 22  # 32 bits less 8 of the byte and 2 of head-room for overshooting weights, as in Pillow
+BAND_ROWS = 16  # a band turned on its side stays in the first-level cache for photographs of usual width
+
+_Function = TypeVar("_Function", bound=Callable[..., object])
+_compiled = cast("Callable[[_Function], _Function]", numba.njit(cache=True, nogil=True))
+
+
+def resize(
+    image: NDArray[np.uint8],
+    height: int,
+    width: int,
+    *,
+    filter: Filter = "bicubic",
+    crop: Box | None = None,
+    window: Box | None = None,
+    mirror: bool = False,
+    out: NDArray[np.uint8] | None = None,
+) -> NDArray[np.uint8]:
+    """Resize `crop` of the (H, W, 3) image to (height, width), and return `window` of the result.
+
+    Pixels outside `crop` have no influence (as if it had been cut out first); pixels outside `window` have (as if it
+    were cut out afterwards). `mirror` swaps left and right at no cost. `out`, if given, must be C-contiguous.
+    """
+    crop = crop or Box(0, 0, image.shape[0], image.shape[1])
+    window = window or Box(0, 0, height, width)
+    if out is None:
+        out = np.empty((window.height, window.width, 3), dtype=np.uint8)
+    cubic = filter == "bicubic"
+    rows, row_weights = _taps(crop.height, height, window.top, window.height, cubic)
+    columns, column_weights = _taps(crop.width, width, window.left, window.width, cubic)
+    if mirror:
+        columns, column_weights = columns[::-1].copy(), column_weights[::-1].copy()
+    _resize(np.ascontiguousarray(image), crop.top, crop.left, columns, column_weights, rows, row_weights, out)
+    return out
+
+
+@_compiled
+def _taps(
+    length: int, resized: int, first: int, count: int, cubic: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Which of `length` pixels make output pixels first .. first + count - 1 of `resized`, and with what weights.
+
+    Returns (count, 2): the first pixel and how many; and (count, most): fixed-point weights, zero past "how many".
+    """
+    step = length / resized
+    stretch = max(step, 1.0)  # antialiasing: when shrinking, the filter spans as many more pixels
+    support = (2.0 if cubic else 1.0) * stretch
+    spans = np.empty((count, 2), np.int64)
+    weights = np.zeros((count, int(np.ceil(support)) * 2 + 1), np.int32)
+    exact = np.empty(weights.shape[1])
+    for i in range(count):
+        centre = (first + i + 0.5) * step
+        begin = max(int(centre - support + 0.5), 0)
+        taps = min(int(centre + support + 0.5), length) - begin
+        total = 0.0
+        for k in range(taps):
+            distance = abs((begin + k - centre + 0.5) * (1.0 / stretch))
+            if not cubic:
+                weight = max(1.0 - distance, 0.0)
+            elif distance < 1.0:  # Keys' cubic with a = -0.5
+                weight = (1.5 * distance - 2.5) * distance * distance + 1.0
+            elif distance < 2.0:
+                weight = ((-0.5 * distance + 2.5) * distance - 4.0) * distance + 2.0
+            else:
+                weight = 0.0
+            exact[k] = weight
+            total += weight
+        for k in range(taps):
+            scaled = exact[k] / total * (1 << FRACTION_BITS)
+            weights[i, k] = int(scaled - 0.5) if scaled < 0 else int(scaled + 0.5)
+        spans[i, 0] = begin
+        spans[i, 1] = taps
+    return spans, weights
+
+
+@_compiled
+def _blend_lines(
+    lines: NDArray[np.uint8],
+    offset: int,
+    spans: NDArray[np.int64],
+    weights: NDArray[np.int32],
+    blended: NDArray[np.uint8],
+) -> None:
+    """blended[i] = weighted sum of the lines that spans[i] names; line 0 is number `offset`."""
+    width = lines.shape[1]
+    total = np.empty(width, np.int32)
+    for i in range(spans.shape[0]):
+        total[:] = 1 << (FRACTION_BITS - 1)
+        begin = spans[i, 0] - offset
+        for k in range(spans[i, 1]):
+            weight = weights[i, k]
+            line = lines[begin + k]
+            for x in range(width):
+                total[x] += weight * np.int32(line[x])
+        for x in range(width):
+            blended[i, x] = min(max(total[x] >> FRACTION_BITS, 0), 255)
+
+
+@_compiled
+def _resize(
+    image: NDArray[np.uint8],
+    top: int,
+    left: int,
+    columns: NDArray[np.int64],
+    column_weights: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    row_weights: NDArray[np.int32],
+    out: NDArray[np.uint8],
+) -> None:
+    """Both passes: first every needed row to its new width, then those rows to the new height."""
+    first_row, last_row = rows[:, 0].min(), (rows[:, 0] + rows[:, 1]).max()
+    first_column, last_column = columns[:, 0].min(), (columns[:, 0] + columns[:, 1]).max()
+    wide = last_column - first_column
+    count = columns.shape[0]
+    narrowed = np.empty((last_row - first_row, count, 3), np.uint8)
+    band = np.zeros((wide, BAND_ROWS * 3), np.uint8)
+    blended = np.empty((count, BAND_ROWS * 3), np.uint8)
+    for start in range(first_row, last_row, BAND_ROWS):
+        height = min(BAND_ROWS, last_row - start)
+        for y in range(height):
+            row = image[top + start + y]
+            for x in range(wide):
+                pixel = left + first_column + x
+                band[x, 3 * y] = row[pixel, 0]
+                band[x, 3 * y + 1] = row[pixel, 1]
+                band[x, 3 * y + 2] = row[pixel, 2]
+        _blend_lines(band, first_column, columns, column_weights, blended)
+        for y in range(height):
+            target = narrowed[start - first_row + y]
+            for x in range(count):
+                target[x, 0] = blended[x, 3 * y]
+                target[x, 1] = blended[x, 3 * y + 1]
+                target[x, 2] = blended[x, 3 * y + 2]
+    flat = narrowed.reshape((last_row - first_row, count * 3))
+    _blend_lines(flat, first_row, rows, row_weights, out.reshape((out.shape[0], count * 3)))

@@ -1,0 +1,79 @@
+"""The views of an image: the plain one, and random resized crops of it.
+
+View 0 is CLIP's own: shorter side resized, centre square. The others follow torchvision's published rule for
+`RandomResizedCrop` (area and aspect drawn at random, ten tries, then the centre; bilinear) and a mirror image half the
+time. View v of image i under a seed depends on (seed, i, v) and on nothing else: not on the batch, not on the number of
+workers, not on how many views there are in all.
+"""
+
+import math
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from trimtab.errors import TrimtabError
+from trimtab.images.augmix import augmix as augmix_view
+from trimtab.images.decode import Box, check_image, resize_shorter_and_crop
+
+RATIOS = (3 / 4, 4 / 3)
+TRIES = 10
+
+
+def make_views(
+    image: NDArray[np.uint8],
+    size: int,
+    views: int,
+    seed: int,
+    index: int,
+    *,
+    augmix: bool = False,
+    scale: tuple[float, float] = (0.08, 1.0),
+    out: NDArray[np.uint8] | None = None,
+) -> NDArray[np.uint8]:
+    """(V, size, size, 3): the plain view and V - 1 random ones of image number `index`.
+
+    `scale` bounds the share of the image's area that a random crop covers; `augmix` blends each random view with
+    altered copies of itself; `out`, if given, is filled and returned.
+    """
+    from trimtab.images.resample import resize  # compiles on first use
+
+    check_view_options(views, seed, scale)
+    height, width = check_image(image).shape[:2]
+    if out is None:
+        out = np.empty((views, size, size, 3), dtype=np.uint8)
+    out[0] = resize_shorter_and_crop(image, size)
+    for view in range(1, views):
+        rng = np.random.default_rng([seed, index, view])
+        crop = random_crop(rng, height, width, scale)
+        mirror = bool(rng.random() < 0.5)
+        resize(image, size, size, filter="bilinear", crop=crop, mirror=mirror, out=out[view])
+        if augmix:
+            out[view] = augmix_view(out[view], rng)
+    return out
+
+
+def random_crop(rng: Generator, height: int, width: int, scale: tuple[float, float]) -> Box:
+    """Torchvision's rule: area uniform in `scale`, aspect log-uniform in 3/4 .. 4/3, place uniform; or the centre."""
+    for _ in range(TRIES):
+        area = height * width * rng.uniform(*scale)
+        ratio = math.exp(rng.uniform(math.log(RATIOS[0]), math.log(RATIOS[1])))
+        crop_width, crop_height = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
+        if 0 < crop_width <= width and 0 < crop_height <= height:
+            top = int(rng.integers(height - crop_height + 1))
+            left = int(rng.integers(width - crop_width + 1))
+            return Box(top, left, crop_height, crop_width)
+    # Too elongated for any try to fit: the whole shorter side, and as much of the longer as the ratios allow.
+    crop_width = min(width, round(height * RATIOS[1]))
+    crop_height = min(height, round(width / RATIOS[0]))
+    return Box((height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width)
+
+
+def check_view_options(views: int, seed: int, scale: tuple[float, float] = (0.08, 1.0)) -> None:
+    """Refuse options that cannot be meant."""
+    if views < 1:
+        raise TrimtabError(f"views must be 1 (the plain view) or more, not {views}.")
+    if not 0 <= seed < 2**32:
+        raise TrimtabError(f"seed must be a whole number from 0 to 4294967295, not {seed}.")
+    if not 0 < scale[0] <= scale[1] <= 1:
+        raise TrimtabError(f"scale must be two shares of the area, 0 < low <= high <= 1, not {scale}.")

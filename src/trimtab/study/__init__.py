@@ -1,0 +1,1 @@
+"""Studies: measuring, comparing and drawing."""

@@ -1,0 +1,175 @@
+"""What is to be run: every combination of stores, methods and orders, each with a name of its own on the disk."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trimtab.data.order_names import order_by_name
+from trimtab.errors import TrimtabError
+from trimtab.features import FeatureStore
+from trimtab.fusion import new_fusion
+from trimtab.methods import list_methods, make_method
+from trimtab.methods.base import Method
+from trimtab.study.bench.preset import Preset
+
+BASELINE = "zero_shot"  # always in the table
+WEIGHTS = {
+    "fixed": "the same weight for every part of a prediction",
+    "auto": "weights found along the stream, without labels",
+    "oracle": "weights searched on the TEST LABELS, as the papers' headline figures are; no real stream can have them",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one store in one order. It makes one record for each way of weighing the prediction's parts."""
+
+    store: str
+    dataset: str
+    fingerprint: str  # of the store
+    method: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # those that differ from the method's defaults
+    order: str = "shuffled"
+    seed: int = 0
+    weights: tuple[str, ...] = ("fixed",)
+    views: int | None = None  # only the first so many views; None: all
+    variant: str = ""  # what sets the run apart from the plain method, for people
+    tuned_on: str = ""  # the fingerprint of the store whose labels the parameters were chosen on, if any
+
+    def file_of(self, weights: str) -> str:
+        """Where the record of one way of weighing goes, below the folder of results."""
+        what = [self.fingerprint, self.method, sorted(self.parameters.items()), self.variant, self.tuned_on]
+        key = [*what, self.order, self.seed, self.views, weights]
+        digest = hashlib.sha256(json.dumps(key, default=list).encode()).hexdigest()[:8]
+        return f"{_plain(self.dataset)}/{_plain(self.order)}-{self.seed}/{self.method}-{weights}-{digest}.json"
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Way of weighing -> file."""
+        return {weights: self.file_of(weights) for weights in self.weights}
+
+    def __str__(self) -> str:
+        variant = f" [{self.variant}]" if self.variant else ""
+        return f"{self.method}{variant} on {self.dataset}, {self.order} {self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Runs, in the order in which they are started."""
+
+    runs: tuple[Run, ...]
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    @property
+    def files(self) -> list[str]:
+        """Every record that the plan makes."""
+        return [file for run in self.runs for file in run.files.values()]
+
+
+def make_plan(
+    stores: Sequence[str | Path],
+    methods: Sequence[str] = ("all",),
+    *,
+    orders: Sequence[str] = ("shuffled",),
+    seeds: int = 5,
+    weights: Sequence[str] = ("fixed",),
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    presets: Sequence[Preset] = (),
+) -> Plan:
+    """Every method on every store in every order, drawn with `seeds` seeds. Zero-shot is added if it is not named.
+
+    `parameters` maps a method's name to those of its hyper-parameters that shall differ from the defaults. Each preset
+    is a method more.
+    """
+    names = method_names(methods)
+    changes = parameters or {}
+    unused = [name for name in changes if name not in names]
+    if unused:
+        raise TrimtabError(f"Parameters are given for {unused[0]!r}, which is not among the methods to run.")
+    if seeds < 1:
+        raise TrimtabError(f"At least one order is needed, not {seeds}.")
+    rows = [_Row(name, changes.get(name, {})) for name in names]
+    rows += [_Row(preset.method, preset.parameters, preset.name, preset.tuned_on) for preset in presets]
+    runs = []
+    for path in stores:
+        store = labelled_store(path)
+        for order in orders:
+            order_by_name(order, labels=store.labels, domains=store.domains)  # refuses a bad order now
+            for seed in range(1 if order == "stored" else seeds):
+                where = (str(path), store.info.dataset, store.fingerprint)
+                runs += [row.run(*where, order=order, seed=seed, weights=weights) for row in rows]
+    return Plan(tuple(runs))
+
+
+class _Row:
+    """A row of the table to come: a method with its parameters, on any store in any order."""
+
+    def __init__(self, name: str, parameters: Mapping[str, Any], variant: str = "", tuned_on: str = "") -> None:
+        self._method = make_method(name, **parameters)  # refuses bad parameters before anything runs
+        self._parameters, self._tuned_on = parameters, tuned_on
+        self._variant = variant or ", ".join(f"{key}={value}" for key, value in parameters.items())
+
+    def run(self, store: str, dataset: str, fingerprint: str, *, order: str, seed: int, weights: Sequence[str]) -> Run:
+        return Run(
+            store=store,
+            dataset=dataset,
+            fingerprint=fingerprint,
+            method=self._method.name,
+            parameters=self._parameters,
+            order=order,
+            seed=seed,
+            weights=possible_weights(self._method, weights),
+            variant=self._variant,
+            tuned_on=self._tuned_on,
+        )
+
+
+def method_names(methods: Iterable[str]) -> tuple[str, ...]:
+    """Names with "all" spelt out, zero-shot first, each once."""
+    names = [name for given in methods for name in (list_methods() if given == "all" else [given])]
+    for name in names:
+        if name not in list_methods():
+            raise TrimtabError(f"There is no method {name!r}; the methods are all, {', '.join(list_methods())}.")
+    return tuple(dict.fromkeys([BASELINE, *names]))
+
+
+def possible_weights(method: Method, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The ways of weighing that make a difference.
+
+    A prediction of one part has nothing to weigh, and neither has one whose own weights leave a part out: its parts are
+    alternatives, of which it has chosen.
+    """
+    for name in wanted:
+        if name not in WEIGHTS:
+            raise TrimtabError(f"There are no weights called {name!r}; choose from {', '.join(WEIGHTS)}.")
+    fusion = method.parameters().get("fusion")
+    if len(method.parts) == 1 or (isinstance(fusion, tuple) and 0 in fusion):
+        return ("fixed",)
+    return tuple(dict.fromkeys(name for name in wanted if name != "auto" or (fusion and _can_be_auto(method.parts))))
+
+
+def _can_be_auto(parts: Sequence[str]) -> bool:
+    """Whether weights can be found without labels for these parts."""
+    try:
+        new_fusion("auto", parts, classes=2)
+    except TrimtabError:
+        return False
+    return True
+
+
+def labelled_store(path: str | Path) -> FeatureStore:
+    """A finished store whose images have labels, or one sentence on why it cannot be benchmarked."""
+    store = FeatureStore.open(path)
+    if not (store.labels >= 0).any():
+        raise TrimtabError(f"{path} has no labels, so nothing can be scored on it; benchmark a labelled set.")
+    return store
+
+
+def _plain(name: str) -> str:
+    """A name that every file system takes."""
+    return "".join(letter if letter.isalnum() or letter in "._" else "-" for letter in name)

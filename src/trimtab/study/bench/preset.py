@@ -1,0 +1,54 @@
+"""Presets: hyper-parameters that were chosen on some store's labels, and that say so for ever."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trimtab.errors import TrimtabError
+from trimtab.files.whole_files import write_whole
+
+FORMAT = "trimtab-preset"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A method's parameters and where they come from.
+
+    On the store whose fingerprint is `tuned_on` its figures are an oracle's; on any other they are not.
+    """
+
+    name: str
+    method: str
+    parameters: Mapping[str, Any]
+    tuned_on: str  # fingerprint of a store
+    dataset: str
+    trials: int
+    oracle_accuracy: float  # of the tuned parameters on the very stream they were chosen on
+    default_accuracy: float  # of the method's defaults on that stream
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        target = Path(path).expanduser()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        write_whole(target, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Preset":
+        """Read one that `save` has written."""
+        source = Path(path).expanduser()
+        try:
+            content = json.loads(source.read_bytes())
+            kind, version = content.pop("format"), content.pop("version")
+            if (kind, version) != (FORMAT, VERSION):
+                raise TrimtabError(f"{source} is {kind!r} of version {version}, not {FORMAT!r} of version {VERSION}.")
+            return cls(**content)
+        except OSError as error:
+            raise TrimtabError(f"{source} cannot be read: {error.strerror}.") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, TrimtabError):
+                raise
+            raise TrimtabError(f"{source} is not a preset; make one with `trimtab tune`.") from None

@@ -1,0 +1,36 @@
+"""Which records belong together, one row of a table or one line of a figure, and what it is called."""
+
+from collections.abc import Iterable, Sequence
+
+from trimtab.methods import METHODS
+from trimtab.study.bench.record import Record
+
+RowKey = tuple[str, str]  # method, variant
+_TITLES = {info.name: info.title for info in METHODS}
+
+
+def title_of(method: str, variant: str = "") -> str:
+    """A method's name for people."""
+    return _TITLES.get(method, method) + (f" [{variant}]" if variant else "")
+
+
+def weights_title(weights: str) -> str:
+    """How a table or a figure names its weights; an oracle is called one."""
+    return "ORACLE weights (test labels)" if weights == "oracle" else f"weights {weights}"
+
+
+def row_of(record: Record) -> RowKey:
+    """What stands in one row of a table, or is one line in a figure."""
+    return record.about.method, record.about.variant
+
+
+def in_table_order(rows: Iterable[RowKey]) -> list[RowKey]:
+    """Zero-shot first, then the methods as trimtab's own table has them; variants after the plain method."""
+    rank = {info.name: place for place, info in enumerate(METHODS)}
+    return sorted(set(rows), key=lambda row: (rank.get(row[0], len(rank)), row))
+
+
+def under_weights(records: Sequence[Record], weights: str) -> list[Record]:
+    """The records under one way of weighing; rows that do not know it (one part has nothing to weigh) as they are."""
+    knowing = {row_of(record) for record in records if record.about.weights == weights}
+    return [r for r in records if r.about.weights == (weights if row_of(r) in knowing else "fixed")]

@@ -1,0 +1,109 @@
+"""Many runs at once: worker processes of one thread each, one progress bar, and nothing lost on Ctrl-C."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
+from pathlib import Path
+
+from trimtab.errors import TrimtabError
+from trimtab.study.bench.plan import Plan, Run
+from trimtab.study.bench.record import Record, write_record
+from trimtab.study.bench.results import note_plan, still_to_run
+from trimtab.study.bench.runner import execute
+
+# Read by the libraries when they are first imported, so they must be set before a worker starts.
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ),
+    "1",
+)
+
+OnDone = Callable[[Run, Sequence[Record]], None]
+
+
+def run_plan(
+    plan: Plan,
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    skip_existing: bool = True,
+    on_done: OnDone | None = None,
+) -> list[Record]:
+    """Run what is not there yet, write each record as soon as it is made, and return the new ones.
+
+    `workers` processes work side by side (all cores if None); with one, everything runs in this process. `on_done` is
+    called after each run.
+    """
+    if workers is not None and workers < 1:
+        raise TrimtabError(f"At least one worker is needed, not {workers}.")
+    root = Path(folder).expanduser()
+    note_plan(root, plan)
+    remaining = still_to_run(root, plan.runs) if skip_existing else list(plan.runs)
+    count = min(workers or os.cpu_count() or 1, max(len(remaining), 1))
+    made: list[Record] = []
+    for run, records in _here(remaining) if count == 1 else _side_by_side(remaining, count):
+        for record in records:
+            write_record(record, root / run.file_of(record.about.weights))
+        made.extend(records)
+        if on_done:
+            on_done(run, records)
+    return made
+
+
+def _here(runs: Sequence[Run]) -> Iterator[tuple[Run, list[Record]]]:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        for run in runs:
+            yield run, execute(run)
+
+
+def _side_by_side(runs: Sequence[Run], count: int) -> Iterator[tuple[Run, list[Record]]]:
+    others = set(active_children())
+    with _environment(ONE_THREAD):
+        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent)
+        try:
+            waiting: dict[Future[list[Record]], Run] = {pool.submit(execute, run): run for run in runs}
+            while waiting:
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield waiting.pop(future), future.result()
+        except BrokenProcessPool:
+            raise TrimtabError(
+                "A worker process was killed, probably for want of memory; finished runs are kept, "
+                "run the same command with fewer --workers to go on."
+            ) from None
+        except BaseException:  # Ctrl-C among them: do not wait for minutes of work that nobody wants
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(active_children()) - others:
+                worker.terminate()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave_interrupts_to_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

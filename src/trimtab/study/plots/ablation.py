@@ -1,0 +1,80 @@
+"""A study's figure: dots for settings without an order, a line along one axis, a heat map over two."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trimtab.errors import TrimtabError
+from trimtab.study.ablations import Findings, Outcome, Study
+from trimtab.study.plots.style import BLUE, GREY, VERMILLION, axes_for, small_legend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_study(found: Findings, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw what a study came to, beside zero-shot."""
+    study = found.ablation.study
+    good = [outcome for outcome in found.outcomes if outcome.mean is not None]
+    if not good:
+        raise TrimtabError("No setting of the study has finished, so there is nothing to draw.")
+    draw = {0: _dots, 1: _line, 2: _heat}[len(study.axes)]
+    ax = draw(study, good, found.zero_shot_accuracy, ax)
+    ax.set_title(f"{study.title}\n{found.where}; zero-shot {found.zero_shot_accuracy:.2f}", fontsize="medium")
+    return ax
+
+
+def _dots(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":  # noqa: ARG001
+    ax = axes_for(ax, 5.2, 1.2 + 0.36 * len(found))
+    for place, outcome in enumerate(found):
+        mean, colour = float(outcome.mean or 0), VERMILLION if outcome.point.reference else BLUE
+        ax.errorbar(mean, place, xerr=outcome.spread, color=colour, marker="o", markersize=6, capsize=3)
+        ax.annotate(f"{mean:.2f}", (mean, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+    ax.axvline(zero_shot, color="black", linestyle="--", linewidth=1)
+    ax.set_yticks(range(len(found)), [outcome.point.label for outcome in found])
+    ax.set_ylim(len(found) - 0.5, -0.7)
+    ax.margins(x=0.1)
+    ax.set_xlabel(f"accuracy (%); dashed: zero-shot {zero_shot:.2f}")
+    return ax
+
+
+def _line(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":
+    ax = axes_for(ax)
+    ordered = sorted(found, key=lambda outcome: outcome.point.at)
+    x = [float(outcome.point.at[0]) for outcome in ordered]
+    y = [float(outcome.mean or 0) for outcome in ordered]
+    ax.errorbar(x, y, yerr=[outcome.spread for outcome in ordered], color=BLUE, marker="o", capsize=3, linewidth=1.4)
+    for outcome in ordered:
+        if outcome.point.reference:
+            place = (float(outcome.point.at[0]), float(outcome.mean or 0))
+            ax.scatter(*place, 90, facecolor="none", edgecolor=VERMILLION, linewidth=1.6, zorder=4, label="reference")
+    ax.axhline(zero_shot, color="black", linestyle="--", linewidth=1, label=f"zero-shot {zero_shot:.2f}")
+    ax.set_xlabel(study.axes[0])
+    ax.set_ylabel("accuracy (%)")
+    small_legend(ax)
+    return ax
+
+
+def _heat(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":  # noqa: ARG001
+    rows = list(dict.fromkeys(outcome.point.at[0] for outcome in found))
+    columns = list(dict.fromkeys(outcome.point.at[1] for outcome in found))
+    values = np.full((len(rows), len(columns)), np.nan)
+    for outcome in found:
+        values[rows.index(outcome.point.at[0]), columns.index(outcome.point.at[1])] = outcome.mean
+    ax = axes_for(ax, 2.2 + 0.9 * len(columns), 1.4 + 0.45 * len(rows))
+    ax.grid(visible=False)
+    image = ax.imshow(values, cmap="cividis", aspect="auto")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            colour = "black" if value > middle else "white"
+            ax.annotate(f"{value:.2f}", (column, row), ha="center", va="center", fontsize=8, color=colour)
+    ax.set_xticks(range(len(columns)), [str(name) for name in columns])
+    ax.set_yticks(range(len(rows)), [str(name) for name in rows])
+    ax.set_xlabel(study.axes[1])
+    ax.set_ylabel("" if isinstance(rows[0], str) else study.axes[0])
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        figure.colorbar(image, ax=ax, label="accuracy (%)").outline.set_edgecolor(GREY)
+    return ax

@@ -1,0 +1,78 @@
+"""The figures by name, for the command line and for the report's page."""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import TrimtabError
+from trimtab.study.bench.results import Results
+from trimtab.study.plots.chosen import only_dataset
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """What a figure shows, and whether it is about one data set or about all."""
+
+    about: str
+    one_dataset: bool
+
+
+FIGURES = {
+    "cost": FigureKind("accuracy against adaptation cost", one_dataset=False),
+    "compactness": FigureKind("compactness of each set against what caches gain", one_dataset=False),
+    "along": FigureKind("accuracy along the stream", one_dataset=True),
+    "reliability": FigureKind("confidence against accuracy", one_dataset=True),
+    "per-class": FigureKind("gains and losses by class", one_dataset=True),
+    "features": FigureKind("the feature space with cache members and prototypes", one_dataset=True),
+}
+
+
+def draw(name: str, results: Results, *, dataset: str | None = None, weights: str = "fixed", **options: Any) -> "Axes":
+    """Draw a figure by its name; `options` go to its function."""
+    from trimtab.study import plots
+
+    match name:
+        case "cost":
+            return plots.plot_cost(results, weights=weights, dataset=dataset, **options)
+        case "compactness":
+            return plots.plot_compactness(results, weights=weights, **options)
+        case "along":
+            return plots.plot_along(results, weights=weights, dataset=dataset, **options)
+        case "reliability":
+            return plots.plot_reliability(results, weights=weights, dataset=dataset, **options)
+        case "per-class":
+            return plots.plot_per_class(results, weights=weights, dataset=dataset, **options)
+        case "features":
+            return _features(results, dataset, **options)
+    raise TrimtabError(f"There is no figure {name!r}; choose one of {', '.join(FIGURES)}.")
+
+
+def as_bytes(axes: "Axes", kind: str = "png") -> bytes:
+    """The whole figure around some axes, as a png, pdf or svg file."""
+    memory = io.BytesIO()
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(memory, format=kind)
+    return memory.getvalue()
+
+
+def _features(results: Results, dataset: str | None, method: str = "mcp", **options: Any) -> "Axes":
+    """The features themselves are not in a record: the store is opened again, and the recorded run repeated."""
+    from trimtab.features import FeatureStore
+    from trimtab.methods import make_method
+    from trimtab.study import plots
+
+    name = only_dataset(results, dataset)
+    found = [r.about for r in results.records if r.ok and r.about.dataset == name and r.about.method == method]
+    if not found:
+        raise TrimtabError(f"The results hold no finished run of {method} on {name}.")
+    about = found[0]
+    if not Path(about.store).is_dir():
+        raise TrimtabError(f"The feature store {about.store} is not here any more; this figure needs it.")
+    parameters = {key: tuple(value) if isinstance(value, list) else value for key, value in about.parameters.items()}
+    made = make_method(method, **parameters)
+    return plots.plot_features(FeatureStore.open(about.store), made, order=about.order, seed=about.seed, **options)

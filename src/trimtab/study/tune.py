@@ -1,0 +1,169 @@
+"""Search of a method's affinities and capacities on a labelled store, with Optuna. What it finds is an oracle there.
+
+The search can leave part of the images out (`holdout`): only a figure measured on those, or on another store, is fair.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.data.order_names import order_by_name
+from trimtab.errors import TrimtabError
+from trimtab.features import FeatureStore
+from trimtab.methods import make_method
+from trimtab.study import metrics
+from trimtab.study.bench.plan import labelled_store
+from trimtab.study.bench.preset import Preset
+
+if TYPE_CHECKING:
+    import optuna
+
+# How a parameter's name ends -> how a value is drawn. Thresholds and view counts stay as the papers have them.
+SPACE: dict[str, Callable[["optuna.Trial", str], float | int]] = {
+    "_slots": lambda trial, name: trial.suggest_categorical(name, [1, 2, 3, 5, 8, 10, 16, 24, 32, 50]),
+    "_alpha": lambda trial, name: trial.suggest_float(name, 0.03, 10.0, log=True),
+    "_beta": lambda trial, name: trial.suggest_float(name, 0.5, 12.0),
+    "center_weight": lambda trial, name: trial.suggest_float(name, 0.0, 1.0),
+    "learning_rate": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+    "lr_text": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+    "lr_image": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The outcome of a search. Accuracies are percent; the oracle's is on the very images that were searched."""
+
+    preset: Preset
+    oracle: float
+    default: float  # of the method's defaults, on the searched images
+    held_out: float | None  # of the tuned parameters on images that the search has not seen
+    held_out_default: float | None
+
+    def sentences(self) -> list[str]:
+        """What may be said of it."""
+        said = [
+            f"ORACLE, on the images searched with their labels: {self.oracle:.2f} % "
+            f"(defaults: {self.default:.2f} %). No real stream can have this figure."
+        ]
+        if self.held_out is not None:
+            said.append(
+                f"On the images held out: {self.held_out:.2f} % (defaults: {self.held_out_default:.2f} %). "
+                "Their labels were not used."
+            )
+        return said
+
+
+def tune(
+    path: str | Path,
+    method: str = "mcp",
+    *,
+    trials: int = 50,
+    images: int | None = None,
+    holdout: float = 0.0,
+    order: str = "shuffled",
+    seed: int = 0,
+    journal: str | Path | None = None,
+    on_trial: Callable[[int, float], None] | None = None,
+) -> Tuned:
+    """Search `trials` settings of a method on a labelled store.
+
+    The first `images` of the order are searched (all if None), less the share `holdout` at its end. With a `journal`
+    file the search can be interrupted and goes on. `on_trial` is called with the trials done and the best accuracy.
+    """
+    import optuna
+
+    store = labelled_store(path)
+    if not 0 <= holdout < 1:
+        raise TrimtabError(f"The share held out must be from 0 to below 1, not {holdout}.")
+    if trials < 1:
+        raise TrimtabError(f"At least one trial is needed, not {trials}.")
+    names = searched_parameters(method)
+    chosen = order_by_name(order, labels=store.labels, domains=store.domains, seed=seed)[:images]
+    cut = round(len(chosen) * (1 - holdout))
+    if cut < 1:
+        raise TrimtabError("No images are left to search on; hold fewer out.")
+    seen, unseen = chosen[:cut], chosen[cut:]
+    measure = _Measure(store, method, seen)
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(10, trials)),
+        study_name=f"{method} on {store.fingerprint[:12]}, {order} {seed}, {len(seen)} images",
+        storage=_journal(journal),
+        load_if_exists=True,
+    )
+    done = len([trial for trial in study.trials if trial.state.is_finished()])
+    if not study.trials:
+        defaults = make_method(method).parameters()
+        study.enqueue_trial({name: defaults[name] for name in names})  # what is found is never worse than the defaults
+
+    def objective(trial: "optuna.Trial") -> float:
+        return measure({name: draw(trial, name) for name, draw in names.items()})
+
+    def told(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
+        if on_trial:
+            on_trial(trial.number + 1, study.best_value)
+
+    study.optimize(objective, n_trials=max(trials - done, 0), callbacks=[told])
+    best = dict(study.best_params)
+    preset = Preset(
+        name=f"tuned on {store.info.dataset}",
+        method=method,
+        parameters=best,
+        tuned_on=store.fingerprint,
+        dataset=store.info.dataset,
+        trials=len(study.trials),
+        oracle_accuracy=study.best_value / 100,
+        default_accuracy=measure({}) / 100,
+    )
+    fair = _Measure(store, method, unseen) if len(unseen) else None
+    return Tuned(
+        preset,
+        oracle=study.best_value,
+        default=100 * preset.default_accuracy,
+        held_out=fair(best) if fair else None,
+        held_out_default=fair({}) if fair else None,
+    )
+
+
+def searched_parameters(method: str) -> dict[str, Callable[["optuna.Trial", str], float | int]]:
+    """The method's affinities and capacities, with how each is drawn; not those that it finds by itself ("auto")."""
+    found = {
+        name: draw
+        for name, default in make_method(method).parameters().items()
+        for ending, draw in SPACE.items()
+        if name.endswith(ending) and isinstance(default, int | float)
+    }
+    if not found:
+        raise TrimtabError(f"{method} has no affinities or capacities to search.")
+    return found
+
+
+class _Measure:
+    """Accuracy in percent of a method under some parameters, on some images of a store in their order."""
+
+    def __init__(self, store: FeatureStore, method: str, positions: NDArray[np.int64]) -> None:
+        self._method, self._task = method, store.task()
+        self._rows, self._labels = store.rows(positions), store.labels[positions]
+
+    def __call__(self, parameters: dict[str, Any]) -> float:
+        stream = make_method(self._method, **parameters).start(self._task)
+        predicted = stream.run(self._rows, keep_parts=False)
+        return 100 * metrics.score(predicted.probabilities, self._labels).accuracy
+
+
+def _journal(path: str | Path | None) -> "optuna.storages.BaseStorage | None":
+    if path is None:
+        return None
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    file = Path(path).expanduser()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return JournalStorage(JournalFileBackend(str(file)))
