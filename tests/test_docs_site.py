@@ -1,0 +1,54 @@
+"""The documentation site builds strictly, and neither needs nor asks another host."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trimtab
+from trimtab.cli.main import VERBS
+from trimtab.methods import method_class
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    path = os.pathsep.join([str(Path(trimtab.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    built = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+@pytest.mark.slow
+def test_no_page_loads_anything_from_another_host(site):
+    loads = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["']?(?:https?:)?//[^\s>]*""")
+    imports = re.compile(r"""@import[^;]*//|url\(["']?(?:https?:)?//""")
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    assert {found for page in pages for found in loads.findall(page.read_text())} == set()
+    assert {sheet.name for sheet in site.rglob("*.css") if imports.search(sheet.read_text())} == set()
+
+
+@pytest.mark.slow
+def test_the_reference_is_complete(site):
+    reference = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
+    missing = [name for name in trimtab.__all__ if not re.search(rf'id="trimtab\.(\w+\.)*{name}"', reference)]
+    assert missing == []
+    commands = (site / "reference" / "cli.html").read_text()
+    assert [verb for verb in VERBS if f'id="trimtab-{verb}"' not in commands] == []
+    methods = (site / "reference" / "methods.html").read_text()
+    own = [name for name in trimtab.list_methods() if method_class(name).__module__.startswith("trimtab.")]
+    assert [name for name in own if f'id="{name}"' not in methods] == []
