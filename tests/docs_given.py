@@ -85,8 +85,7 @@ def bench(folder: Path) -> dict[str, Any]:
     return {"my_axes": Figure().subplots()}
 
 
-def production(folder: Path) -> dict[str, Any]:
-    (folder / "states").mkdir()
+def production(_: Path) -> dict[str, Any]:
     task, features = random_stream(classes=4, dim=32, views=1, images=500, seed=0)
     task = Task(["apple", "melon", "orange", "pear"], task.text_prototypes, 50.0)
     stream = iter(features)
