@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.data.order_names import order_by_name
-from trimtab.engine.equations import Array
+from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.fusion import FixedWeights, oracle_weights
@@ -119,8 +119,7 @@ def _weighed(
     fused = np.empty_like(predictions.probabilities)
     for position in range(len(fused)):
         image = {name: part[position] for name, part in parts.items()}
-        fused[position] = automatic.combine(image)
-        automatic.observe(image)
+        fused[position] = automatic.step(image)
     return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}
 
 
