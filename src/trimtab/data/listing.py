@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.errors import TrimtabError
-from trimtab.files.notices import say
+from trimtab.files import say
 
 IMAGE_SUFFIXES: Final = frozenset(
     (".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")

@@ -15,7 +15,7 @@ from safetensors.numpy import save as to_bytes
 
 from trimtab.engine.state import Arrays, fill
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 from trimtab.methods import make_method
 from trimtab.task import Task
 

@@ -9,7 +9,7 @@ from trimtab.data.catalog.imagenet_layout import class_folder_place, read_imagen
 from trimtab.data.catalog.split_layout import read_split
 from trimtab.data.catalog.table import CATALOG, CatalogEntry
 from trimtab.errors import TrimtabError
-from trimtab.files.notices import say
+from trimtab.files import say
 
 
 def find_entry(name: str) -> CatalogEntry | None:

@@ -8,10 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
-from trimtab.files.download import download
-from trimtab.files.folders import cache_folder
-from trimtab.files.notices import say
+from trimtab.files import cache_folder, download, say, sha256_of
 
 CIFAR10_SHA256 = {
     "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
-from trimtab.files.folders import cache_folder
-from trimtab.files.notices import say
+from trimtab.files import cache_folder, say, sha256_of
 
 PATIENCE_SECONDS = 1800
 
