@@ -12,7 +12,7 @@ from trimtab.data.manifest import SUFFIXES, USUAL_STEMS, from_manifest
 from trimtab.data.sources import FileImages
 from trimtab.errors import TrimtabError
 from trimtab.files import say
-from trimtab.prompts.sentences import words_of
+from trimtab.prompts.names import words_of
 
 MANIFESTS: Final = tuple(stem + suffix for stem in USUAL_STEMS for suffix in SUFFIXES)
 SPLITS: Final = frozenset(("train", "training", "val", "valid", "validation", "test", "testing"))

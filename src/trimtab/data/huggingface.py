@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trimtab.data.base import UNLABELED, ImageSet
 from trimtab.data.labels import LABEL_FIELDS, numbered_labels
 from trimtab.errors import TrimtabError
-from trimtab.prompts.sentences import told_apart
+from trimtab.prompts.names import distinct_names
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -89,7 +89,7 @@ def _labels(rows: "Dataset", name: str, class_names: Sequence[str] | None) -> tu
     label_columns = [key for key, feature in rows.features.items() if isinstance(feature, datasets.ClassLabel)]
     if label_columns and class_names is None:
         codes = [UNLABELED if code is None else int(code) for code in rows[label_columns[0]]]
-        return np.array(codes, dtype=np.int64), told_apart(rows.features[label_columns[0]].names)
+        return np.array(codes, dtype=np.int64), distinct_names(rows.features[label_columns[0]].names)
     column = next((key for key in (*label_columns, *LABEL_FIELDS) if key in rows.features), None)
     if column is None:
         return np.full(len(rows), UNLABELED, dtype=np.int64), tuple(class_names or ())

@@ -16,7 +16,7 @@ from trimtab.data.catalog.table import CatalogEntry
 from trimtab.data.listing import Listing
 from trimtab.data.sources import FileImages
 from trimtab.errors import TrimtabError
-from trimtab.prompts.sentences import told_apart
+from trimtab.prompts.names import distinct_names
 
 CLASS_LIST: Final = "classnames.txt"
 WORDNET_ID: Final = re.compile(r"n\d{8}")
@@ -43,7 +43,7 @@ def read_imagenet(entry: CatalogEntry, folder: Path, root: Path) -> ImageSet:
     paths = [path for wordnet_id in ids for path in by_id[wordnet_id]]
     return ImageSet(
         name=entry.name,
-        class_names=told_apart([names[wordnet_id] for wordnet_id in ids]),
+        class_names=distinct_names([names[wordnet_id] for wordnet_id in ids]),
         labels=np.repeat(np.arange(len(ids)), [len(by_id[wordnet_id]) for wordnet_id in ids]).astype(np.int64),
         ids=[path.relative_to(place).as_posix() for path in paths],
         load=FileImages(paths),

@@ -9,7 +9,7 @@ from trimtab.data.base import ImageSet
 from trimtab.data.catalog.table import CatalogEntry
 from trimtab.data.sources import FileImages
 from trimtab.errors import TrimtabError
-from trimtab.prompts.sentences import told_apart
+from trimtab.prompts.names import distinct_names
 
 
 def read_split(entry: CatalogEntry, folder: Path) -> ImageSet:
@@ -25,7 +25,7 @@ def read_split(entry: CatalogEntry, folder: Path) -> ImageSet:
     return listed_images(
         entry,
         folder,
-        class_names=told_apart([named[label] for label in range(len(named))]),
+        class_names=distinct_names([named[label] for label in range(len(named))]),
         files=[(path, label) for path, label, _ in rows],
     )
 
