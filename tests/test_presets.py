@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from trimtab import TrimtabError, make_method
 from trimtab.cli.main import app
-from trimtab.data.catalog.table import CATALOG
+from trimtab.data.catalog import CATALOG
 from trimtab.methods import list_methods
 from trimtab.presets import RELEASED, preset
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.data.catalog.disk import find_entry
+from trimtab.data.catalog import find_entry
 from trimtab.errors import TrimtabError
 from trimtab.methods import make_method
 from trimtab.methods.base import Method

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.base import UNLABELED, ImageSet
-from trimtab.data.labels import LABEL_FIELDS, numbered_labels
+from trimtab.data.base import LABEL_FIELDS, UNLABELED, ImageSet, numbered_labels
 from trimtab.errors import TrimtabError
+from trimtab.images.decode import decode
 from trimtab.prompts.names import distinct_names
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ class HuggingFaceImages:
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        from trimtab.images.decode import decode
-
         stored = self.rows[index][self.column]
         return decode(stored["bytes"] if stored["bytes"] is not None else stored["path"])
 

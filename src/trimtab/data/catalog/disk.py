@@ -3,10 +3,7 @@
 from pathlib import Path
 
 from trimtab.data.base import ImageSet
-from trimtab.data.catalog.aircraft_layout import CLASS_LIST as VARIANTS
-from trimtab.data.catalog.aircraft_layout import read_aircraft
-from trimtab.data.catalog.imagenet_layout import class_folder_place, read_imagenet
-from trimtab.data.catalog.split_layout import read_split
+from trimtab.data.catalog.layouts import VARIANTS, class_folder_place, read_aircraft, read_imagenet, read_split
 from trimtab.data.catalog.table import CATALOG, CatalogEntry
 from trimtab.errors import TrimtabError
 from trimtab.files import say

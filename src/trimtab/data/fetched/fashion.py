@@ -7,9 +7,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.base import ImageSet
+from trimtab.data.base import GrayImages, ImageSet
 from trimtab.data.fetched.fetch import fetched_from_debian
-from trimtab.data.sources import GreyImages
 from trimtab.errors import TrimtabError
 
 CLASS_NAMES: Final = (
@@ -40,7 +39,7 @@ def fashion_mnist(split: Literal["test", "train"] = "test", root: Path | None = 
         class_names=CLASS_NAMES,
         labels=labels.astype(np.int64),
         ids=[f"{split}/{index}" for index in range(len(labels))],
-        load=GreyImages(images),
+        load=GrayImages(images),
     )
 
 
