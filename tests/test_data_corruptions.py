@@ -66,6 +66,7 @@ def test_a_corrupted_set_keeps_the_rest():
     assert blurred.class_names == clean.class_names
 
 
+@pytest.mark.fetches("groceries")
 def test_corruptions_by_name():
     noisy = load_dataset("groceries-coarse+contrast:5")
     assert noisy.name == "groceries-coarse+contrast:5"

