@@ -219,7 +219,7 @@ def is_image(path: Path) -> bool:
 
 @dataclass
 class Listing:
-    """Lists folders and remembers what it passed over, to be said once at the end."""
+    """Lists folders and remembers what it passed over, to be reported once at the end."""
 
     hidden: int = 0
     others: list[Path] = field(default_factory=list)

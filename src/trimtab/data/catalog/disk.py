@@ -38,7 +38,7 @@ def missing_part(entry: CatalogEntry, folder: Path) -> str | None:
 
 
 def read_entry(entry: CatalogEntry, root: Path) -> ImageSet:
-    """The test images of a set below `root`; another class count than the paper's is refused, an image count said."""
+    """The test images of a set below `root`, checked: another class count is refused, an image count reported."""
     folder = find_folder(entry, root)
     lacking = f"a folder {entry.folders[0]}" if folder is None else missing_part(entry, folder)
     if folder is not None and entry.layout == "imagenet":
