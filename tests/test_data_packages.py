@@ -78,6 +78,15 @@ def test_no_network_is_one_sentence_that_says_where_to_put_the_file(local_index,
     assert list(empty_cache.iterdir()) == []
 
 
+def test_a_cache_that_cannot_be_written_is_one_sentence(local_index, empty_cache, monkeypatch):
+    def refuse(**options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(fetch.tempfile, "TemporaryDirectory", refuse)
+    with pytest.raises(TrimtabError, match=r"could not be fetched .*Permission denied"):
+        fetched_wheel(pinned(local_index))
+
+
 def test_an_environment_without_pip_says_so(local_index, empty_cache, monkeypatch):
     monkeypatch.setattr(fetch.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(fetch.shutil, "which", lambda name: None)

