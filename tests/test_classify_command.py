@@ -85,7 +85,7 @@ def test_unreadable_files_are_named_and_the_exit_code_tells(photos):
     assert "0 broken.jpg is not an image" in result.stderr or "0 broken.jpg is damaged" in result.stderr
     assert "missing.png cannot be read" in result.stderr
     assert "Classified: 12, unreadable: 2" in result.stderr
-    assert "no images (such as notes.txt)" in result.stderr
+    assert "that are not images (such as notes.txt)" in result.stderr
 
 
 def test_state_goes_on_from_run_to_run(photos):

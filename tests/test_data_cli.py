@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from image_files import make_image
 from trimtab.cli.main import app
-from trimtab.data.catalog.table import CATALOG
+from trimtab.data.catalog import CATALOG
 from trimtab.errors import TrimtabError
 
 

@@ -134,6 +134,7 @@ def test_names_lie_near_the_classifier_rows_they_name(lite):
 
 
 @pytest.mark.slow
+@pytest.mark.fetches("cifar10")
 def test_zero_shot_on_cifar10(lite, some_cifar):
     pixels, labels, class_names = some_cifar
     texts = lite.encode_texts([f"a photo of a {name}." for name in class_names])

@@ -36,7 +36,7 @@ def ablate(
     """Run an ablation study on a feature store; the same command again goes on where it stopped."""
     from rich.console import Console
 
-    from trimtab.files.whole_files import write_whole
+    from trimtab.files import write_whole
     from trimtab.study.ablations import ablation_table, make_ablation
     from trimtab.study.plots.ablation import plot_study
     from trimtab.study.plots.catalog import as_bytes

@@ -92,7 +92,7 @@ def _with_bar(paths: list[str], notes: Console, *, wanted: bool) -> Iterable[str
 
 def _images(paths: list[str]) -> Iterator[str]:
     """Files as given, folders by what is in them, standard input line by line as it arrives."""
-    from trimtab.data.listing import Listing
+    from trimtab.data.folder import Listing
 
     for path in paths:
         if path == "-":

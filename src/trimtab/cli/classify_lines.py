@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 
 if TYPE_CHECKING:
     from trimtab.classifier import Guess

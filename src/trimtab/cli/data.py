@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from trimtab.data.catalog.table import CatalogEntry
+    from trimtab.data.catalog import CatalogEntry
 
 PIPED_WIDTH = 120  # a table in a file or a pipe has no terminal to fit
 
@@ -24,7 +24,7 @@ def data(
 
     With a NAME, read that set, check it against the paper's table and show what it holds.
     """
-    from trimtab.data.catalog.disk import find_entry, find_folder, how_to_lay_out, missing_part
+    from trimtab.data.catalog import find_entry, find_folder, how_to_lay_out, missing_part
     from trimtab.errors import TrimtabError
 
     if root is not None and not root.expanduser().is_dir():
@@ -47,9 +47,7 @@ def data(
 
 
 def _list(console: Console, root: Path | None) -> None:
-    from trimtab.data.catalog.disk import how_to_lay_out
-    from trimtab.data.catalog.load import FREE_SETS, OWN
-    from trimtab.data.catalog.table import CATALOG
+    from trimtab.data.catalog import CATALOG, FREE_SETS, OWN, how_to_lay_out
 
     table = Table("name", box=None, pad_edge=False)
     table.add_column("classes", justify="right")
@@ -74,7 +72,7 @@ def _list(console: Console, root: Path | None) -> None:
 
 
 def _lacking(entry: "CatalogEntry", root: Path) -> str:
-    from trimtab.data.catalog.disk import find_folder, missing_part
+    from trimtab.data.catalog import find_folder, missing_part
 
     folder = find_folder(entry, root)
     return f"{entry.folders[0]}/" if folder is None else missing_part(entry, folder) or ""
@@ -83,7 +81,7 @@ def _lacking(entry: "CatalogEntry", root: Path) -> str:
 def _describe(console: Console, name: str, root: Path | None) -> None:
     import numpy as np
 
-    from trimtab.data.catalog.load import load_dataset
+    from trimtab.data.catalog import load_dataset
 
     images = load_dataset(name, root)
     labeled = images.labels[images.labels >= 0]

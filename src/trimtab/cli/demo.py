@@ -28,7 +28,7 @@ def demo(
     from trimtab.encoders import load_encoder
     from trimtab.errors import TrimtabError
     from trimtab.features.encode import encode_images
-    from trimtab.files.folders import cache_folder
+    from trimtab.files import cache_folder
     from trimtab.study.demo import figures, race
 
     console = Console(highlight=False)

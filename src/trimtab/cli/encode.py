@@ -75,8 +75,7 @@ def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Pa
     from dataclasses import replace
 
     from trimtab.cli.labels import given_labels
-    from trimtab.data.catalog.disk import find_entry
-    from trimtab.data.catalog.load import FREE_SETS, load_dataset
+    from trimtab.data.catalog import FREE_SETS, find_entry, load_dataset
     from trimtab.errors import TrimtabError
 
     known = find_entry(data) is not None or data.lower() in FREE_SETS

@@ -25,7 +25,7 @@ def plot(
 ) -> None:
     """Draw one figure from the records of a benchmark."""
     from trimtab.errors import TrimtabError
-    from trimtab.files.whole_files import write_whole
+    from trimtab.files import write_whole
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
     from trimtab.study.plots.catalog import as_bytes, draw

@@ -24,8 +24,7 @@ def prompts(
 
     With --class, a set of the paper need not be on disk: its templates are known by its name.
     """
-    from trimtab.data.catalog.disk import find_entry
-    from trimtab.data.catalog.load import load_dataset
+    from trimtab.data.catalog import find_entry, load_dataset
     from trimtab.errors import TrimtabError
     from trimtab.prompts import prompts_for, templates_for
 

@@ -18,7 +18,7 @@ from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_
 from trimtab.encoders.onnx_session import open_session
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
+from trimtab.files import sha256_of
 
 SETTINGS = "encoder.json"
 FILES = (SETTINGS, "image.onnx", "text.onnx", "tokenizer.json")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.features.manifest import Shard, StoreInfo, canonical
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 
 JOURNAL = "journal.jsonl"
 PARTIAL = "partial.npz"

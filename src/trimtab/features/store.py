@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 from trimtab.features.manifest import TEXT, Manifest, Shard, StoreInfo, read_manifest
-from trimtab.files.checksums import sha256_of
+from trimtab.files import sha256_of
 from trimtab.task import Task
 
 OPEN_SHARDS = 16  # mapped at once: bounds both the open files and the memory that a long walk keeps

@@ -30,8 +30,7 @@ from trimtab.features.manifest import (
     write_manifest,
 )
 from trimtab.features.store import FeatureStore
-from trimtab.files.folder_lock import FolderLock
-from trimtab.files.whole_files import write_whole
+from trimtab.files import FolderLock, write_whole
 from trimtab.task import Task
 
 UNIT_TOLERANCE = 2e-2

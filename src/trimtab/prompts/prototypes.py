@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
-from trimtab.files.folders import cache_folder
-from trimtab.files.whole_files import write_whole
+from trimtab.files import cache_folder, write_whole
 from trimtab.prompts.sentences import Cupl, prompts_for
 
 SENTENCES_AT_A_TIME = 256

@@ -22,8 +22,7 @@ from trimtab.encoders.lite.built_once import built_once
 from trimtab.encoders.onnx_session import open_session
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
-from trimtab.files.folders import cache_folder
+from trimtab.files import cache_folder, sha256_of
 
 if TYPE_CHECKING:
     from trimtab.encoders.torch_encoder import TorchEncoder

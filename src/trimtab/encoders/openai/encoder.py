@@ -8,9 +8,7 @@ from trimtab.encoders.openai.checkpoints import read_checkpoint
 from trimtab.encoders.openai.layout import clip_encoder
 from trimtab.encoders.torch_encoder import TorchEncoder
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
-from trimtab.files.download import download
-from trimtab.files.folders import cache_folder
+from trimtab.files import cache_folder, download, sha256_of
 
 PUBLISHED = "https://openaipublic.azureedge.net/clip/models"
 # The checksums are part of the addresses under which OpenAI publishes the files.

@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
-from trimtab.files.folders import cache_folder
+from trimtab.files import cache_folder
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 MERGES_FILE = "bpe_simple_vocab_16e6.txt.gz"  # the name under which OpenAI publishes the list of merges
