@@ -5,12 +5,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
+from trimtab.encoders.base import checked_pixels, checked_texts, unit_features
 from trimtab.encoders.tokens import Tokenize
 from trimtab.errors import TrimtabError
 
@@ -23,7 +24,7 @@ PROBES = ("a photo of a cat.", "A Boeing 737-800, seen from below!", "crÃ¨me brÃ
 
 @dataclass(frozen=True)
 class PixelScale:
-    """How bytes become what the image tower reads: byte * factor + offset, per colour."""
+    """How bytes become what the image tower reads: byte * factor + offset, per color."""
 
     factor: tuple[float, float, float]
     offset: tuple[float, float, float]
@@ -55,6 +56,19 @@ class ImageTower(torch.nn.Module):
         scaled = pixels.permute(0, 3, 1, 2).to(torch.float32) * self.factor + self.offset
         features: torch.Tensor = self.inner(scaled.to(next(self.inner.parameters()).dtype))
         return features.to(torch.float32)
+
+
+class EncodeText(torch.nn.Module):
+    """Tokens -> features for models with an `encode_text` that finds the end of a text without a mask."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Through the model's text tower and its projection."""
+        features: torch.Tensor = self.model.encode_text(tokens)
+        return features
 
 
 class TextTower(torch.nn.Module):
@@ -121,20 +135,16 @@ class TorchEncoder:
 
     def encode_images(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, input_size, input_size, 3) RGB bytes -> (B, d) unit features."""
-        pixels = checked_pixels(pixels, self.input_size)
-        features = np.empty((len(pixels), self.dim), np.float32)
-        with torch.inference_mode():
-            for part in chunks(len(pixels), IMAGES_AT_ONCE):
-                features[part] = self.image_tower(torch.from_numpy(pixels[part]).to(self._device)).cpu().numpy()
-        return unit_rows(features)
+        return unit_features(self._image_features, checked_pixels(pixels, self.input_size), IMAGES_AT_ONCE, self.dim)
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentences -> (n, d) unit features."""
-        texts = checked_texts(texts)
-        features = np.empty((len(texts), self.dim), np.float32)
-        for part in chunks(len(texts), TEXTS_AT_ONCE):
-            features[part] = self._text_features(texts[part])
-        return unit_rows(features)
+        return unit_features(self._text_features, checked_texts(texts), TEXTS_AT_ONCE, self.dim)
+
+    def _image_features(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            features: NDArray[np.float32] = self.image_tower(torch.from_numpy(pixels).to(self._device)).cpu().numpy()
+        return features
 
     def _text_features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         tokens, mask = (torch.from_numpy(array).to(self._device) for array in self.tokenize(texts))
