@@ -76,3 +76,8 @@ def unit_features(
 def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Each row divided by its length."""
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
+
+
+def first_line(error: Exception) -> str:
+    """The first line that says something: other libraries' messages can fill pages."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -10,6 +10,7 @@ from tokenizers import Regex, normalizers
 from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import cached_file, logging
 
+from trimtab.encoders.base import first_line
 from trimtab.encoders.tokens import TextTokens
 from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
@@ -81,10 +82,9 @@ def _model(source: str) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(source)
         model, report = AutoModel.from_pretrained(source, config=config, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise TrimtabError(
             f"No model could be loaded from {source!r}; give the folder of a whole checkpoint, "
-            f"or an id where the hub can be reached. Transformers says: {message}"
+            f"or an id where the hub can be reached. Transformers says: {first_line(error)}"
         ) from error
     finally:
         logging.set_verbosity(verbosity)
@@ -193,7 +193,7 @@ def _fast_tokenizer(source: str) -> Any:
             continue
         if getattr(tokenizer, "backend_tokenizer", None) is not None and tokenizer.pad_token is not None:
             return tokenizer
-    reason = f": {str(problem).strip().splitlines()[0]}" if problem else ""
+    reason = f": {first_line(problem)}" if problem else ""
     raise TrimtabError(f"{source!r} has no usable tokenizer; add its tokenizer.json{reason}") from problem
 
 

@@ -6,7 +6,7 @@ tokenizer.json with truncation and padding inside, and encoder.json.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.encoders.base import checked_pixels, checked_texts, unit_features
+from trimtab.encoders.base import checked_pixels, checked_texts, first_line, unit_features
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 from trimtab.files.checksums import sha256_of
@@ -78,16 +78,12 @@ class OnnxEncoder:
         return TextTokens.open(self._folder / "tokenizer.json")
 
     def _run(self, session: Any, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
-        wanted = {node.name for node in session.get_inputs()}  # a tower that ignores the mask may have lost that input
-        if not wanted <= set(inputs):
-            raise TrimtabError(f"A file in {self._folder} wants the inputs {sorted(wanted)}, not {sorted(inputs)}.")
-        (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+        features = run_session(session, inputs)
         if features.shape[1:] != (self.dim,):
             raise TrimtabError(
                 f"{self._folder} gives features of {features.shape[1:]}, but {SETTINGS} says {self.dim}."
             )
-        found: NDArray[np.float32] = features
-        return found
+        return features
 
 
 def load(name: str, device: str, precision: str) -> OnnxEncoder:
@@ -117,10 +113,18 @@ def open_session(model: Path, device: str = "cpu") -> Any:
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=providers)
-    except Exception as error:
-        raise TrimtabError(
-            f"{model} is not a model that ONNX Runtime can open: {str(error).splitlines()[0]}"
-        ) from error
+    except Exception as error:  # ONNX Runtime raises its own kinds
+        raise TrimtabError(f"{model} is not a model that ONNX Runtime can open: {first_line(error)}") from error
+
+
+def run_session(session: Any, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+    """The session's one output; a tower that ignores the mask may have lost that input when it was exported."""
+    wanted = {node.name for node in session.get_inputs()}
+    if not wanted <= set(inputs):
+        raise TrimtabError(f"An exported tower wants the inputs {sorted(wanted)}, not {sorted(inputs)}.")
+    features: NDArray[np.float32]
+    (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+    return features
 
 
 def _read_settings(file: Path) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.encoders.onnx import FORMAT, SETTINGS, OnnxEncoder, open_session
+from trimtab.encoders.base import first_line
+from trimtab.encoders.onnx import FORMAT, SETTINGS, OnnxEncoder, open_session, run_session
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 
@@ -123,8 +124,7 @@ def export_onnx(
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise TrimtabError(f"This torch cannot write the model as ONNX: {reason}") from error
+        raise TrimtabError(f"This torch cannot write the model as ONNX: {first_line(error)}") from error
     session = open_session(path)
     for part in (example, tuple(tensor[:1] for tensor in example)):
         with torch.inference_mode():
@@ -147,11 +147,10 @@ def _quiet() -> Iterator[None]:
 
 
 def _check_output(session: Any, inputs: Mapping[str, NDArray[Any]], expected: NDArray[np.float32]) -> None:
-    wanted = {node.name for node in session.get_inputs()}
     try:
-        (written,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+        written = run_session(session, inputs)
     except Exception as error:  # ONNX Runtime raises its own kinds
-        raise TrimtabError(f"The ONNX file does not take a batch of {len(expected)}: {error}") from error
+        raise TrimtabError(f"The ONNX file does not take a batch of {len(expected)}: {first_line(error)}") from error
     difference = float(np.abs(written - expected).max() / np.abs(expected).max())
     if not difference < TOLERANCE:
         raise TrimtabError(f"The ONNX file differs from the original by {difference:.1e} of its largest output.")

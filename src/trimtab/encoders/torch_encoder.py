@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -155,19 +156,13 @@ class TorchEncoder:
 
 def usable_device(device: str) -> torch.device:
     """The torch device of that name, or a clear refusal."""
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda", "mps"):
+    if not re.fullmatch(r"(cpu|cuda|mps)(:\d{1,2})?", device):
         raise TrimtabError(f"There is no device {device!r}; the choices are cpu, cuda, cuda:<number> and mps.")
-    if kind == "cuda" and not torch.cuda.is_available():
+    found = torch.device(device)
+    if found.type == "cuda" and not torch.cuda.is_available():
         raise TrimtabError("This torch sees no CUDA device; use --device cpu, or install a torch built for your GPU.")
-    if kind == "mps" and not torch.backends.mps.is_available():
+    if found.type == "mps" and not torch.backends.mps.is_available():
         raise TrimtabError("This torch sees no Apple GPU; use --device cpu.")
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise TrimtabError(
-            f"There is no device {device!r}; the choices are cpu, cuda, cuda:<number> and mps."
-        ) from error
-    if kind == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise TrimtabError(f"There is no device {device!r}; this machine has {torch.cuda.device_count()} CUDA devices.")
     return found

@@ -20,7 +20,7 @@ from trimtab.encoders.base import checked_pixels, checked_texts, unit_features, 
 from trimtab.encoders.lite.build import export_image_tower, export_text_tower, fit_bridge
 from trimtab.encoders.lite.built_once import built_once
 from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model
-from trimtab.encoders.onnx import IMAGES_AT_ONCE, TEXTS_AT_ONCE, open_session
+from trimtab.encoders.onnx import IMAGES_AT_ONCE, TEXTS_AT_ONCE, open_session, run_session
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 from trimtab.files.checksums import sha256_of
@@ -92,14 +92,12 @@ class LiteEncoder:
         return unit_features(self._sentence_features, texts, TEXTS_AT_ONCE, SENTENCE_DIM)
 
     def _image_features(self, pixels: NDArray[np.uint8]) -> Array:
-        (features,) = self._image_session.run(None, {"pixels": pixels})
-        return features
+        return run_session(self._image_session, {"pixels": pixels})
 
     def _sentence_features(self, texts: Sequence[str]) -> Array:
         tokenize, session = self._text_tower
         tokens, mask = tokenize(texts)
-        (features,) = session.run(None, {"tokens": tokens, "mask": mask})
-        return features
+        return run_session(session, {"tokens": tokens, "mask": mask})
 
     def _part(self, part: str, build: Callable[[Path], None]) -> Path:
         def build_or_explain(folder: Path) -> None:
