@@ -33,6 +33,15 @@ def test_open_clip_files_use_the_gelu_their_name_says(tmp_path, name, activation
     np.testing.assert_allclose(encoder.encode_texts(TEXTS), texts, atol=1e-5)
 
 
+def test_one_file_read_as_two_models_has_two_fingerprints(tmp_path):
+    torch.manual_seed(0)
+    file = save_open_clip_file(tmp_path / "model", transformers.CLIPModel(tiny_clips.clip_config()))
+    models = ("openclip:ViT-B-16", "openclip:ViT-B-16-quickgelu", "openclip:ViT-H-14")
+    fingerprints = [load_encoder(f"{model}/{file}").fingerprint for model in models]
+    assert len(set(fingerprints)) == 3
+    assert fingerprints[1] == load_encoder(f"openai:{file}").fingerprint
+
+
 def test_open_clip_files_of_large_models_have_wider_heads(tmp_path):
     torch.manual_seed(0)
     config = tiny_clips.clip_config(hidden_act="gelu", width=320, vision_heads=4)

@@ -88,7 +88,8 @@ class TextTower(torch.nn.Module):
 class TorchEncoder:
     """Two towers in torch and a tokenizer.
 
-    `model` owns all weights; `image` and `text` are modules that call its two halves.
+    `model` owns all weights; `image` and `text` are modules that call its two halves. `variant` names what else changes
+    the features, such as an activation that the weights do not tell; it is part of the fingerprint.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class TorchEncoder:
         pixel_scale: PixelScale,
         logit_scale: float,
         logit_bias: float = 0.0,
+        variant: str = "",
         device: str = "cpu",
         precision: str = "fp32",
     ) -> None:
@@ -112,7 +114,7 @@ class TorchEncoder:
         self.logit_bias = logit_bias  # SigLIP's; it matters to a sigmoid, a softmax does not notice it
         self.tokenize = tokenize
         self._device = usable_device(device)
-        self._settings = json.dumps([input_size, pixel_scale.factor, pixel_scale.offset, precision])
+        self._settings = json.dumps([input_size, pixel_scale.factor, pixel_scale.offset, precision]) + variant
         model = model.eval().requires_grad_(False).to(device=self._device, dtype=DTYPES[precision])
         self._model = model
         self.image_tower = ImageTower(image, pixel_scale).to(self._device).eval()
@@ -125,7 +127,7 @@ class TorchEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all weights, of how pixels are scaled and of what the tokenizer makes of a few texts."""
+        """A hash of weights, variant, how pixels are scaled and what the tokenizer makes of a few texts."""
         digest = hashlib.sha256(self._settings.encode())
         for name, tensor in sorted(self._model.state_dict().items()):
             digest.update(name.encode())

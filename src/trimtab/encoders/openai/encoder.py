@@ -42,6 +42,7 @@ def clip_encoder(
         raise TrimtabError(f"{file} is not a CLIP checkpoint: it has no weight called {error.args[0]}.") from error
     except RuntimeError as error:
         raise TrimtabError(f"{file} is not a CLIP that trimtab knows: {' '.join(str(error).split())[:300]}") from error
+    openai_like = quick_gelu and head_width == HEAD_WIDTH
     return TorchEncoder(
         name,
         model,
@@ -51,6 +52,7 @@ def clip_encoder(
         input_size=model.visual.input_size,
         pixel_scale=PixelScale.from_mean_and_deviation(mean, deviation),
         logit_scale=float(model.logit_scale.detach().exp()),
+        variant="" if openai_like else f"quick_gelu={quick_gelu} head_width={head_width}",
         device=device,
         precision=precision,
     )
