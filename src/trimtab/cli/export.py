@@ -15,8 +15,8 @@ def export(
     from rich.console import Console
 
     from trimtab.encoders import load_encoder
-    from trimtab.encoders.lite.encoder import LiteEncoder
-    from trimtab.encoders.onnx_write import check_free, write_onnx_folder
+    from trimtab.encoders.lite import LiteEncoder
+    from trimtab.encoders.onnx_export import check_free, write_onnx_folder
     from trimtab.errors import TrimtabError
 
     if to != "onnx":

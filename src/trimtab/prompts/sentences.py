@@ -39,7 +39,7 @@ def read_cupl(path: Path | str) -> dict[str, tuple[str, ...]]:
     for name, sentences in found.items():
         whole = isinstance(sentences, list) and sentences and all(isinstance(s, str) and s.strip() for s in sentences)
         if not whole:
-            raise TrimtabError(f"The CuPL file {path} gives {name!r} no list of sentences; give it at least one.")
+            raise TrimtabError(f"The CuPL file {path} must give {name!r} a list of at least one sentence.")
     return {name: tuple(sentences) for name, sentences in found.items()}
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from trimtab.data.base import ImageSet
-from trimtab.data.catalog import CATALOG, CatalogEntry
 from trimtab.data.catalog.layouts import VARIANTS, class_folder_place, read_aircraft, read_imagenet, read_split
+from trimtab.data.catalog.table import CATALOG, CatalogEntry
 from trimtab.errors import TrimtabError
 from trimtab.files import say
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.data.base import FileImages, ImageSet
-from trimtab.data.catalog import CatalogEntry
+from trimtab.data.catalog.table import CatalogEntry
 from trimtab.data.folder import Listing
 from trimtab.errors import TrimtabError
 from trimtab.prompts.names import distinct_names

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trimtab.data.base import ImageSet
-from trimtab.data.catalog import CATALOG, find_entry, read_entry
+from trimtab.data.catalog.disk import find_entry, read_entry
+from trimtab.data.catalog.table import CATALOG
 from trimtab.data.corruptions import corrupted, parse_corruption
 from trimtab.data.fetched.cifar import cifar10, cifar100
 from trimtab.data.fetched.emoji import emoji
