@@ -68,6 +68,14 @@ def test_unlabeled_folders_need_labels(photo_folder, tmp_path):
     assert "classes of its own" in str(wrong.exception)
 
 
+def test_the_folder_of_all_data_sets_can_come_from_the_environment(photo_folder, tmp_path, monkeypatch):
+    assert "--root" in str(trimtab("encode", "eurosat").exception)
+    monkeypatch.setenv("TRIMTAB_DATA", str(tmp_path))
+    error = trimtab("encode", "eurosat").exception
+    assert isinstance(error, TrimtabError)
+    assert str(tmp_path) in str(error)
+
+
 def test_shuffled_labels_stop_with_an_explanation(photo_folder, tmp_path):
     for name in NAMES:
         (photo_folder / name).rename(photo_folder / f"_{name}")
