@@ -36,7 +36,7 @@ def test_the_contact_sheet_marks_right_and_wrong(tmp_path):
     task, features = random_stream(classes=3, dim=6, views=1, images=40, seed=0)
     stream = MCP(entropy_slots=2, align_slots=2, negative_slots=1).start(task)
     stream.run(features)
-    bank = stream.state.bank
+    bank = stream.state.caches.bank
     grey = np.full((8, 8, 3), 128, np.uint8)
 
     def colours(labels):

@@ -24,7 +24,7 @@ TEXTS = ["a photo of a cat", "cat", "of it's a dog, a dog and a dog!"]
 
 
 def trimtab(*arguments):
-    command = [sys.executable, "-m", "trimtab.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "trimtab", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

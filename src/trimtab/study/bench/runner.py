@@ -34,6 +34,7 @@ class OrderedRows:
     def __init__(self, store: FeatureStore, order: NDArray[np.int64], views: int | None = None) -> None:
         self._store, self._order = store, order
         self.shape = (len(order), views or store.views, store.dim)
+        self.rows_checked = store.rows_checked
 
     def __getitem__(self, rows: slice) -> NDArray[np.floating[Any]]:
         return self._store.rows(self._order[rows])[:, : self.shape[1]]
