@@ -13,6 +13,7 @@ from trimtab.study.demo import figures
 
 
 @pytest.mark.slow
+@pytest.mark.fetches("cifar10")
 def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
     from trimtab.cli.main import app
     from trimtab.data.fetched.cifar import cifar10
@@ -35,7 +36,7 @@ def test_the_contact_sheet_marks_right_and_wrong(tmp_path):
     task, features = random_stream(classes=3, dim=6, views=1, images=40, seed=0)
     stream = MCP(entropy_slots=2, align_slots=2, negative_slots=1).start(task)
     stream.run(features)
-    bank = stream.state.bank
+    bank = stream.state.caches.bank
     grey = np.full((8, 8, 3), 128, np.uint8)
 
     def colours(labels):

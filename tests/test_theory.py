@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from bench_stores import make_store
 from trimtab.cli.main import app
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods.mcp import MCP
 from trimtab.study.theory import bounds, check_theory
@@ -35,7 +35,7 @@ def test_counts_agree_with_a_recount(tmp_path):
     order = order_by_name("shuffled", labels=store.labels, seed=0)
     stream = method.start(store.task())
     stream.run(store.rows(order))
-    bank = stream.state.bank
+    bank = stream.state.caches.bank
     features = store.rows(order).astype(np.float64)
     features /= np.linalg.norm(features, axis=-1, keepdims=True)
     logits = 20 * features @ store.text_prototypes.T.astype(np.float64)

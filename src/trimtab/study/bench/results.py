@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 from trimtab.study.bench.plan import Plan, Run
 from trimtab.study.bench.record import Record, read_record
 from trimtab.study.bench.versions import code_fingerprint

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.order_names import order_by_name
-from trimtab.engine.equations import Array
+from trimtab.data.orders import order_by_name
+from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.fusion import FixedWeights, oracle_weights
@@ -34,6 +34,7 @@ class OrderedRows:
     def __init__(self, store: FeatureStore, order: NDArray[np.int64], views: int | None = None) -> None:
         self._store, self._order = store, order
         self.shape = (len(order), views or store.views, store.dim)
+        self.rows_checked = store.rows_checked
 
     def __getitem__(self, rows: slice) -> NDArray[np.floating[Any]]:
         return self._store.rows(self._order[rows])[:, : self.shape[1]]
@@ -119,8 +120,7 @@ def _weighed(
     fused = np.empty_like(predictions.probabilities)
     for position in range(len(fused)):
         image = {name: part[position] for name, part in parts.items()}
-        fused[position] = automatic.combine(image)
-        automatic.observe(image)
+        fused[position] = automatic.step(image)
     return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.engine.bank import Bank
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
@@ -40,7 +40,7 @@ def plot_features(
     task = store.task()
     stream = method.start(task)
     stream.run(store.rows(positions), keep_parts=False)
-    banks = [part for part in vars(stream.state).values() if isinstance(part, Bank)]
+    banks = list(stream.state.banks())
     if not banks:
         raise TrimtabError(f"{method.name} keeps no bank of images, so there is nothing to mark; draw a cache method.")
     chosen = classes or tuple(np.argsort(-np.bincount(store.labels[store.labels >= 0]), kind="stable")[: len(CLASSES)])

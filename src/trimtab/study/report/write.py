@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 from trimtab.study.bench.results import Results
 from trimtab.study.plots.catalog import FIGURES, as_bytes, draw
 from trimtab.study.report.html import html_page
