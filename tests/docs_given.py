@@ -4,7 +4,6 @@ Where a page speaks of a checkpoint, a tiny random model of the same layout stan
 """
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from image_files import make_image
 from trimtab.checks import random_stream
 from trimtab.data import load_dataset
 from trimtab.task import Task
-
-EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def given(page: str, folder: Path) -> dict[str, Any]:
@@ -99,16 +96,6 @@ def production(_: Path) -> dict[str, Any]:
     }
 
 
-def own_method(_: Path) -> dict[str, Any]:
-    """The names that the example's file imports."""
-    sys.path.insert(0, str(EXAMPLES / "recent"))
-    try:
-        import recent
-    finally:
-        sys.path.pop(0)
-    return {name: value for name, value in vars(recent).items() if not name.startswith("_")}
-
-
 def features_of_ones_own(*_: Path) -> dict[str, Any]:
     task, features = random_stream(classes=4, dim=16, views=2, images=50, seed=0)
     return {
@@ -140,6 +127,5 @@ GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "docs/feature-store.md": stores,
     "docs/benchmark.md": bench,
     "docs/production.md": production,
-    "docs/your-own-method.md": own_method,
     "docs/weights-without-labels.md": features_of_ones_own,
 }

@@ -57,7 +57,7 @@ def test_every_public_name_is_in_the_reference(site):
 def documented(room):
     """The classes and functions that a package declares public."""
     package = importlib.import_module(room)
-    for name in getattr(package, "__all__", ()):
+    for name in package.__all__:
         value = getattr(package, name)
         hidden_by_its_module = importlib.util.find_spec(f"{room}.{name}") is not None
         if (inspect.isclass(value) or inspect.isfunction(value)) and not hidden_by_its_module:

@@ -1,12 +1,14 @@
 """The pages of the site that are written by the program itself, and links that leave docs/.
 
-* `reference/cli.md` is typer's own help, `reference/methods.md` the methods' docstrings and parameters.
+* `reference/cli.md` is typer's own help, `reference/methods.md` the methods' docstrings and parameters, and each room's
+  page has what its package declares public.
 * CHANGELOG.md, CONTRIBUTING.md and the example method live outside docs/, where a reader of the repository looks for
   them; the site shows the same files, and links to them work in both places.
 """
 
+import importlib
+import inspect
 import re
-from dataclasses import MISSING, fields
 from pathlib import Path
 from posixpath import join, normpath, relpath
 from typing import Any
@@ -18,7 +20,7 @@ from mkdocs.structure.pages import Page
 from typer.cli import get_docs_for_click
 
 from trimtab.cli.main import app
-from trimtab.engine.parameters import allowed
+from trimtab.engine.parameters import described
 from trimtab.methods import Method, list_methods, method_class
 
 # In the repository -> in the site.
@@ -27,6 +29,19 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "README.md": "index.md",
     "examples/recent/recent.py": "examples/recent/recent.py",
+}
+# Page of the reference -> its title, and the packages whose public names it shows.
+ROOMS = {
+    "engine": ("Engine", ["trimtab.engine"]),
+    "fusion": ("Fusion", ["trimtab.fusion"]),
+    "encoders": ("Encoders", ["trimtab.encoders"]),
+    "prompts": ("Prompts", ["trimtab.prompts"]),
+    "data": ("Data", ["trimtab.data"]),
+    "features": ("Feature stores", ["trimtab.features"]),
+    "study": (
+        "Studies",
+        ["trimtab.study.bench", "trimtab.study.metrics", "trimtab.study.report", "trimtab.study.plots"],
+    ),
 }
 METHODS_INTRODUCTION = """# Methods
 
@@ -39,6 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is not in docs/."""
     root = Path(config.config_file_path).parent
     pages = {"reference/cli.md": command_line(), "reference/methods.md": methods()}
+    pages |= {f"reference/{page}.md": room(title, packages) for page, (title, packages) in ROOMS.items()}
     for source, target in OUTSIDE.items():
         if target != "index.md":
             pages[target] = (root / source).read_text()
@@ -68,7 +84,20 @@ def command_line() -> str:
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="trimtab", title="Command line")
     text = text.replace("```console\n$ ", "```text\n")  # a usage line is not a command that anyone could run
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+", "", text)  # cut short there; each verb's section follows
+    text = re.sub(r"\x08\s*Exit codes:\n[^#]*", "[Exit codes, logging, completion](../command-line.md)\n\n", text)
     return re.sub(r"(?m)^(\* `[^`]*`: )(.*)$", lambda line: line[1] + line[2].replace("<", "&lt;"), text)
+
+
+def room(title: str, packages: list[str]) -> str:
+    """The docstring of each package, and its public names in the order of its source."""
+    sections = [f"# {title}"]
+    for name in packages:
+        package = importlib.import_module(name)
+        values = {member: getattr(package, member) for member in getattr(package, "__all__", ())}
+        shown = [member for member, value in values.items() if inspect.isclass(value) or inspect.isfunction(value)]
+        members = {"members": f"[{', '.join(shown)}]"} if shown else {}
+        sections += [f"## `{name}`", directive(name, show_root_heading="false", show_root_toc_entry="false", **members)]
+    return "\n\n".join(sections) + "\n"
 
 
 def methods() -> str:
@@ -77,7 +106,9 @@ def methods() -> str:
     for name in list_methods():
         found = method_class(name)
         if found.__module__.startswith("trimtab."):  # an installed plug-in documents itself
-            module = directive(found.__module__, show_root_heading="false", members="false")
+            module = directive(
+                found.__module__, show_root_heading="false", show_root_toc_entry="false", members="false"
+            )
             described = directive(f"{found.__module__}.{found.__qualname__}", members="false", show_signature="false")
             sections += [f"## `{name}`", module, described, parameter_table(found)]
     sections += ["## Finding and making them", *map(directive, ("trimtab.list_methods", "trimtab.make_method"))]
@@ -94,14 +125,12 @@ def directive(name: str, **options: str) -> str:
 
 
 def parameter_table(method: type[Method]) -> str:
-    """The parameters of a method with what they may be, and what they mean where the field says so."""
-    rows = []
-    for field in fields(method):
-        default = "required" if field.default is MISSING else f"`{field.default!r}`"
-        about = " ".join(str(field.metadata.get("about", "")).replace("|", r"\|").split())
-        rows.append(f"| `{field.name}` | {default} | {allowed(field)} | {about} |")
-    return (
-        "\n".join(["| parameter | default | may be | meaning |", "|---|---|---|---|", *rows])
-        if rows
-        else "No parameters."
-    )
+    """The parameters of a method as they are declared: meaning, the paper's symbol, default, range."""
+    rows = [
+        [f"`{found.name}`", found.about, found.symbol, f"`{found.default}`", found.allowed]
+        for found in described(method)
+    ]
+    if not rows:
+        return "No parameters."
+    lines = ["| parameter | meaning | symbol | default | may be |", "|---|---|---|---|---|"]
+    return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in rows)])
