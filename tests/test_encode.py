@@ -156,7 +156,7 @@ def test_sigkill_in_the_middle_and_again(tmp_path, monkeypatch):
         ({"dtype": "int8"}, "float16 or float32"),
         ({"batch": 0}, "batch and workers"),
         ({"limit": 0}, "limit must be"),
-        ({"templates": "no place for a name"}, "no template"),
+        ({"templates": "no place for a name"}, "not a template"),
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path, change, words):
