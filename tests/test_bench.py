@@ -18,9 +18,9 @@ from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
 from trimtab.study import bench
 from trimtab.study.bench import plan as plans
-from trimtab.study.bench.preset import Preset
 from trimtab.study.bench.record import packed, read_record, write_record
 from trimtab.study.bench.runner import OrderedRows
+from trimtab.study.bench.tuned import TunedParameters
 from trimtab.study.costs import gflops_per_image
 
 
@@ -116,28 +116,42 @@ def test_fewer_views_are_the_first_ones(store):
         bench.execute(plans.Run(str(store.path), "small", store.fingerprint, "mcp", views=4))
 
 
-def test_a_preset_is_an_oracle_only_at_home(store, tmp_path):
-    preset = Preset("mine", "mcp", {"align_slots": 2}, store.fingerprint, "small", 5, 0.9, 0.8)
-    preset.save(tmp_path / "mine.json")
-    assert Preset.load(tmp_path / "mine.json") == preset
+def test_tuned_parameters_are_an_oracle_only_at_home(store, tmp_path):
+    mine = TunedParameters("mine", "mcp", {"align_slots": 2}, store.fingerprint, "small", 5, 0.9, 0.8)
+    mine.save(tmp_path / "mine.json")
+    assert TunedParameters.load(tmp_path / "mine.json") == mine
     other = make_store(tmp_path / "other", dataset="other", seed=4)
-    plan = bench.make_plan([store.path, other.path], ["mcp"], seeds=1, presets=[Preset.load(tmp_path / "mine.json")])
+    plan = bench.make_plan([store.path, other.path], ["mcp"], seeds=1, tuned=[mine])
     records = bench.run_plan(plan, tmp_path / "out", workers=1)
     tuned = {r.about.dataset: r.about.uses_labels for r in records if r.about.variant == "mine"}
     assert tuned == {"small": True, "other": False}
     assert not any(r.about.uses_labels for r in records if not r.about.variant)
-    (tmp_path / "bad.json").write_text("[]")
-    with pytest.raises(TrimtabError, match="not a preset"):
-        Preset.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("[]", "does not hold tuned parameters"),
+        ('{"format": "trimtab-tuned", "version": 1}', "does not hold tuned parameters"),
+        ('{"format": "trimtab-preset", "version": 1}', "'trimtab-preset' of version 1, not 'trimtab-tuned'"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_is_not_tuned_parameters_is_refused_in_one_sentence(tmp_path, content, says):
+    path = tmp_path / "bad.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(TrimtabError, match=says):
+        TunedParameters.load(path)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         (lambda text: text[:200], "not JSON"),
-        (lambda text: text.replace('"version": 1', '"version": 2', 1), "record format 2, this trimtab reads 1"),
+        (lambda text: text.replace('"version": 2', '"version": 3', 1), "record format 3, this trimtab reads 2"),
         (lambda text: text.replace("trimtab-run", "other"), "not the record of a run"),
-        (lambda text: json.dumps({"format": "trimtab-run", "version": 1}), "fields are missing"),
+        (lambda text: json.dumps({"format": "trimtab-run", "version": 2}), "fields are missing"),
     ],
 )
 def test_bad_records_are_refused_in_one_sentence(store, tmp_path, change, says):
@@ -168,14 +182,14 @@ def test_nan_becomes_null_and_bits_come_back(store, tmp_path):
     write_record(record, tmp_path / "one.json")
     assert json.loads((tmp_path / "one.json").read_text())["recall"][0] is None
     bits = np.random.default_rng(0).random(163) < 0.5
-    again = read_record(tmp_path / "one.json").__class__(record.about, correct=packed(bits), labelled=163)
+    again = read_record(tmp_path / "one.json").__class__(record.about, correct=packed(bits), labeled=163)
     np.testing.assert_array_equal(again.correct_images(), bits)
 
 
 def test_bad_plans_are_refused_before_anything_runs(store, tmp_path):
-    unlabelled = make_store(tmp_path / "bare")
-    bare = unlabelled.from_arrays(
-        tmp_path / "none", unlabelled.rows(slice(None)), None, unlabelled.text_prototypes, unlabelled.class_names
+    unlabeled = make_store(tmp_path / "bare")
+    bare = unlabeled.from_arrays(
+        tmp_path / "none", unlabeled.rows(slice(None)), None, unlabeled.text_prototypes, unlabeled.class_names
     )
     for options, says in [
         ({"methods": ["mpc"]}, "no method 'mpc'"),

@@ -38,7 +38,7 @@ def test_the_contact_sheet_marks_right_and_wrong(tmp_path):
     bank = stream.state.bank
     grey = np.full((8, 8, 3), 128, np.uint8)
 
-    def colours(labels):
+    def colors(labels):
         figures.contact_sheet(bank, task.class_names, labels, lambda _: grey, tmp_path / "sheet.png")
         return {color for _, color in Image.open(tmp_path / "sheet.png").getcolors(10_000)}
 
@@ -46,8 +46,8 @@ def test_the_contact_sheet_marks_right_and_wrong(tmp_path):
     truth = np.full(40, -1)
     for label, slot in np.argwhere(bank.sources >= 0):
         truth[bank.sources[label, slot]] = label
-    assert right in colours(truth)
-    nobody = colours(np.full(40, -1))
+    assert right in colors(truth)
+    nobody = colors(np.full(40, -1))
     assert wrong in nobody
     assert right not in nobody
 

@@ -21,7 +21,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records."
 Workers = Annotated[int | None, typer.Option(help="Processes of one thread each; all cores if not given.")]
 Skip = Annotated[bool, typer.Option("--skip-existing/--redo", help="Keep good records, or run everything again.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyper-parameter, as mcp.align_slots=5.")]
-Presets = Annotated[list[Path] | None, typer.Option("--preset", help="Parameters saved by `trimtab tune`.")]
+Tuned = Annotated[list[Path] | None, typer.Option("--tuned", help="Parameters saved by `trimtab tune`.")]
 
 
 def bench(
@@ -34,11 +34,11 @@ def bench(
     workers: Workers = None,
     skip_existing: Skip = True,
     change: Changes = None,
-    preset: Presets = None,
+    tuned: Tuned = None,
 ) -> None:
     """Run methods on feature stores in several orders; the same command again goes on where it stopped."""
     from trimtab.study.bench import make_plan
-    from trimtab.study.bench.preset import Preset
+    from trimtab.study.bench.tuned import TunedParameters
 
     plan = make_plan(
         stores,
@@ -47,7 +47,7 @@ def bench(
         seeds=orders,
         weights=words(weights),
         parameters=changes_of(change or []),
-        presets=[Preset.load(path) for path in preset or []],
+        tuned=[TunedParameters.load(path) for path in tuned or []],
     )
     run_with_progress(plan, out, workers, skip_existing)
     typer.echo(f"Show the tables with: trimtab report {out}")

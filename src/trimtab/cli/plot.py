@@ -28,7 +28,8 @@ def plot(
     from trimtab.files.whole_files import write_whole
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
-    from trimtab.study.plots.catalog import as_bytes, draw
+    from trimtab.study.figures import draw
+    from trimtab.study.plots import as_bytes
 
     target = out or Path(f"{name}.png")
     if weights not in WEIGHTS:

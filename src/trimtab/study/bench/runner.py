@@ -154,7 +154,7 @@ def _scored(
         },
         along={"images": seen.tolist(), "accuracy": so_far.round(5).tolist()},
         correct=packed(scores.correct),
-        labelled=len(scores.correct),
+        labeled=len(scores.correct),
         compactness=compactness,
         cost=cost,
         **_circumstances(),

@@ -1,5 +1,6 @@
-"""One look for all figures: colours that colour-blind readers can tell apart, shapes for those who print in grey."""
+"""One look for all figures: colors that color-blind readers can tell apart, shapes for those who print in gray."""
 
+import io
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _OTHERS: Final = ((GREY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
 
 
 def look_of(method: str) -> tuple[str, str, str]:
-    """(colour, marker, line style): always the same for a method, whatever else is in the figure."""
+    """(color, marker, line style): always the same for a method, whatever else is in the figure."""
     return _OF_METHOD.get(method) or _OTHERS[sum(map(ord, method)) % len(_OTHERS)]
 
 
@@ -50,3 +51,12 @@ def axes_for(ax: "Axes | None", width: float = 5.2, height: float = 3.6) -> "Axe
 def small_legend(ax: "Axes", **options: Any) -> None:
     """A legend that does not shout."""
     ax.legend(fontsize="small", frameon=False, **options)
+
+
+def as_bytes(ax: "Axes", kind: str = "png") -> bytes:
+    """The whole figure around some axes, as a png, pdf or svg file."""
+    memory = io.BytesIO()
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(memory, format=kind)
+    return memory.getvalue()
