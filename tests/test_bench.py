@@ -18,8 +18,8 @@ from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
 from trimtab.study import bench
 from trimtab.study.bench import plan as plans
+from trimtab.study.bench.predicting import OrderedRows
 from trimtab.study.bench.record import packed, read_record, write_record
-from trimtab.study.bench.runner import OrderedRows
 from trimtab.study.bench.tuned import TunedParameters
 from trimtab.study.costs import gflops_per_image
 
@@ -74,7 +74,7 @@ def test_the_same_command_again_runs_only_what_is_missing(store, tmp_path, monke
     assert done == [plan.runs[0]]
     assert made[0].scores == first[0].scores
     assert len(bench.run_plan(plan, tmp_path, workers=1, skip_existing=False)) == len(first)
-    monkeypatch.setattr("trimtab.study.bench.results.code_fingerprint", lambda: "changed since")
+    monkeypatch.setattr("trimtab.study.bench.results.code_fingerprint", lambda method: "changed since")
     assert len(bench.run_plan(plan, tmp_path, workers=1)) == len(first)
 
 
