@@ -1,12 +1,15 @@
 """The benchmark: plans, runs, records, and what happens when something goes wrong."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import numpy as np
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -85,7 +88,7 @@ def test_worker_processes_give_the_same_figures(store, tmp_path):
     assert figures[0] == figures[1]
 
 
-def test_a_failing_method_is_recorded_and_the_rest_goes_on(store, tmp_path, monkeypatch):
+def test_a_failing_method_is_recorded_and_the_others_still_run(store, tmp_path, monkeypatch):
     for module in ("trimtab.study.bench.plan", "trimtab.study.bench.runner"):
         monkeypatch.setattr(
             f"{module}.make_method", lambda name, **p: Breaks() if name == "breaks" else make_method(name)
@@ -93,7 +96,7 @@ def test_a_failing_method_is_recorded_and_the_rest_goes_on(store, tmp_path, monk
     monkeypatch.setattr(plans, "list_methods", lambda: ["zero_shot", "breaks", "mcp"])
     _, records = run_all(store, tmp_path, methods=["all"], seeds=1, weights=["fixed"])
     status = {record.about.method: (record.status, record.reason) for record in records}
-    assert status["breaks"] == ("failed", "FloatingPointError: the third image was too much")
+    assert status["breaks"] == ("failed", "FloatingPointError: the fifth image was too much")
     assert status["zero_shot"] == status["mcp"] == ("done", "")
     assert not bench.read_results(tmp_path).missing
 
@@ -223,27 +226,79 @@ def test_the_command_writes_records(store, tmp_path):
     assert {r.about.variant for r in records} == {"", "align_slots=4"}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
-def test_ctrl_c_keeps_what_is_done_and_leaves_no_worker(tmp_path):
-    """Interrupt a real benchmark after its first record; what is on the disk is whole, and a second try finishes."""
+@pytest.fixture
+def benchmark(tmp_path):
+    """A real benchmark in a process of its own, with two workers, that has just written its first records."""
     big = make_store(tmp_path / "big", images=4000)
     # A process that was started in the background ignores interrupts, and so would its children.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     command = [sys.executable, "-c", f"{listen}; from trimtab.cli.main import run; run()"]
     command += ["bench", str(big.path), "--methods", "mcp", "--orders", "6", "--weights", "fixed", "--workers", "2"]
     command += ["-o", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(list(tmp_path.glob("out/*/*/*.json"))) < 2:
         time.sleep(0.05)
+    workers = workers_of(process.pid)
+    assert len(workers) == 2
+    yield process, workers
+    for left in (process, *workers):
+        with suppress(psutil.NoSuchProcess):
+            left.kill()
+    process.communicate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_ctrl_c_keeps_what_is_done_leaves_no_worker_and_can_be_continued(benchmark, tmp_path):
+    process, workers = benchmark
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert b"Interrupted" in errors
-    found = bench.read_results(tmp_path / "out")
+    assert not psutil.wait_procs(workers, timeout=5)[1], "a worker is left"
+    out, plan = tmp_path / "out", bench.make_plan([tmp_path / "big"], ["mcp"], seeds=6)
+    found = bench.read_results(out)
     assert found.records
     assert all(record.ok for record in found.records)
-    assert not list((tmp_path / "out").rglob("*.part"))
+    assert len(found.records) + len(found.missing) == len(plan.files) == 12
+    files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert files == {"plan.json", *plan.files} - set(found.missing), "something unfinished is left"
+    assert len(bench.run_plan(plan, out, workers=1)) == len(found.missing)
+    assert not bench.read_results(out).missing
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_workers_end_with_a_benchmark_that_is_killed(benchmark):
+    process, workers = benchmark
+    process.kill()
+    assert not psutil.wait_procs(workers, timeout=20)[1], "a worker is left"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_a_killed_worker_ends_the_benchmark_in_one_sentence(store, tmp_path):
+    """As the system does when memory runs out: what was finished is kept, and no worker is left."""
+    plan = bench.make_plan([store.path], ["mcp"], seeds=6)
+
+    def kill_one(run, records):
+        for worker in workers_of(os.getpid())[:1]:
+            worker.kill()
+
+    with pytest.raises(TrimtabError, match="fewer --workers"):
+        bench.run_plan(plan, tmp_path, workers=2, on_done=kill_one)
+    found = bench.read_results(tmp_path)
+    assert found.records
+    assert found.missing
+    assert not workers_of(os.getpid())
+
+
+def workers_of(process):
+    """The worker processes of a pool: the children that `multiprocessing` has spawned to run something."""
+    found = []
+    for child in psutil.Process(process).children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            if "spawn_main" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def test_every_method_has_a_count_of_operations_that_grows_with_the_task():

@@ -113,5 +113,5 @@ def test_compactness_grows_as_classes_shrink():
     assert tight == pytest.approx(2 * wide, rel=1e-4)
     by_hand = np.mean([np.linalg.norm(p - noise[labels == c].mean(0)) for c in (0, 1) for p in noise[labels == c]])
     assert wide == pytest.approx(1 / by_hand, rel=1e-5)
-    with pytest.raises(TrimtabError):
+    with pytest.raises(TrimtabError, match="two different labeled images"):
         metrics.compactness(np.zeros((2, 3)), np.array([0, 1]))
