@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -117,6 +118,13 @@ def test_fewer_views_are_the_first_ones(store):
     assert bench.execute(run)[0].about.views == 2
     with pytest.raises(TrimtabError, match="3 views"):
         bench.execute(plans.Run(str(store.path), "small", store.fingerprint, "mcp", views=4))
+
+
+def test_ordered_rows_say_whether_their_store_has_checked_them(store):
+    checked = SimpleNamespace(rows_checked=True, views=3, dim=16, labels=store.labels)
+    assert OrderedRows(checked, np.array([5, 3])).rows_checked
+    unknown = SimpleNamespace(views=3, dim=16, labels=store.labels)
+    assert not OrderedRows(unknown, np.array([5, 3])).rows_checked
 
 
 def test_tuned_parameters_are_an_oracle_only_at_home(store, tmp_path):

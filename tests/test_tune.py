@@ -55,6 +55,15 @@ def test_a_search_continues_where_it_stopped(store, tmp_path):
     assert again.tuned.trials == 5
 
 
+def test_a_search_does_not_continue_what_other_code_began(store, tmp_path, monkeypatch):
+    journal = tmp_path / "search.journal"
+    tune(store.path, "mcp", trials=2, journal=journal)
+    monkeypatch.setattr("trimtab.study.tune.code_fingerprint", lambda method: "changed since")
+    done = []
+    tune(store.path, "mcp", trials=2, journal=journal, on_trial=lambda number, best: done.append(number))
+    assert done == [1, 2]
+
+
 def test_bad_requests_are_refused(store):
     for options, says in [({"holdout": 1.0}, "held out"), ({"trials": 0}, "one trial"), ({"images": 0}, "No images")]:
         with pytest.raises(TrimtabError, match=says):

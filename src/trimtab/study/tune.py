@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from trimtab.data.order_names import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
-from trimtab.methods import make_method
+from trimtab.methods import make_method, method_class
 from trimtab.study import metrics
+from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.plan import labeled_store
 from trimtab.study.bench.tuned import TunedParameters
 
@@ -91,10 +92,11 @@ def tune(
     measure = _Measure(store, method, seen)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    code = code_fingerprint(method_class(method))  # trials of other code say nothing about this one
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(10, trials)),
-        study_name=f"{method} on {store.fingerprint[:12]}, {order} {seed}, {len(seen)} images",
+        study_name=f"{method} ({code}) on {store.fingerprint[:12]}, {order} {seed}, {len(seen)} images",
         storage=_journal(journal),
         load_if_exists=True,
     )

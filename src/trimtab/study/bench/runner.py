@@ -21,6 +21,7 @@ from trimtab.study.bench.measures import forget_peak_memory, peak_memory_mb, sta
 from trimtab.study.bench.plan import BASELINE, Run
 from trimtab.study.bench.predicting import OrderedRows, rows_in_order, weigh, with_fixed_weights
 from trimtab.study.bench.record import FAILED, About, Cost, Record, packed
+from trimtab.study.bench.rows import views_title
 from trimtab.study.costs import gflops_per_image
 from trimtab.task import Task
 
@@ -33,7 +34,9 @@ def execute(run: Run) -> list[Record]:
     if store.fingerprint != run.fingerprint:
         raise TrimtabError(f"{run.store} has changed since the benchmark was planned; run the same command again.")
     if run.views is not None and run.views > store.views:
-        raise TrimtabError(f"{run.store} has {store.views} views of each image, fewer than the {run.views} asked for.")
+        raise TrimtabError(
+            f"{run.store} has {views_title(store.views)} of each image, fewer than the {run.views} asked for."
+        )
     method = with_fixed_weights(make_method(run.method, **run.parameters))
     rows = rows_in_order(store, run.order, run.seed, run.views)
     abouts = {weights: _about(run, store, method, len(rows), weights) for weights in run.weights}

@@ -80,7 +80,7 @@ def _side_by_side(runs: Sequence[Run], count: int) -> Iterator[tuple[Run, list[R
                     yield waiting.pop(future), future.result()
         except BrokenProcessPool:
             raise TrimtabError(
-                "A worker process was killed, probably for want of memory; finished runs are kept, "
+                "A worker process was killed, probably because memory ran out; finished runs are kept, "
                 "run the same command with fewer --workers to continue."
             ) from None
         except BaseException:  # Ctrl-C among them: do not wait for minutes of work that nobody wants
