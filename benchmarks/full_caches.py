@@ -16,12 +16,13 @@ from trimtab import Stream
 
 def items(stream: Stream, section: str) -> Iterator[tuple[int, Array, float, Array]]:
     """(class, feature, entropy, plausible classes) of everything that a section of the bank holds."""
-    bank = stream.state.bank
+    held = getattr(stream.state, "caches", stream.state)
+    bank = held.bank
     span = bank.sections[section]
     for label, slot in np.argwhere(bank.occupied[:, span] > 0):
         plausible = np.zeros(len(bank.features), np.float32)
         if section == "negative":
-            penalties = stream.state.penalties
+            penalties = held.penalties
             plausible[penalties.marked[label, slot, : penalties.counts[label, slot]]] = 0.5
         where = (int(label), int(span.start + slot))
         yield where[0], bank.features[where], float(bank.scores[where]), plausible

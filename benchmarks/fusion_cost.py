@@ -10,7 +10,7 @@ from benchmarks.synthetic import LOGIT_SCALE, Array, make_features
 from trimtab import MCP, Stream, Task
 
 DIM, COMING, ALONE, ROUNDS = 512, 2000, 200, 5
-FOUND, GIVEN = MCP(), MCP(positive_alpha=3.0, fusion=(1.0, 1.0, 1.0))
+FOUND, GIVEN = MCP(), MCP.paper()
 
 
 def measure(classes: int) -> dict[str, tuple[float, float]]:

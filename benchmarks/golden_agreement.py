@@ -23,7 +23,7 @@ def agreements() -> Iterator[tuple[str, str, float, float]]:
     """(stream, part, largest difference of a probability, share of equal classes)."""
     for stream in ("mcp_a", "mcp_b"):
         for promotion in (False, True):
-            data, parts = _run("mcp", stream, promotion=promotion)
+            data, parts = _run("mcp", stream, prototype_term="affinity", promotion=promotion)
             for part, found in parts.items():
                 released = data[part if promotion else f"{part}_nopromotion"]
                 name = f"{part}, {'with' if promotion else 'without'} promotion"

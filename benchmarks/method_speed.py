@@ -79,7 +79,7 @@ def _races() -> list[Race]:
             40,
             lambda s, f, t: mcp.run(f, t, logit_scale=scale, caches=full_caches.three_caches(s), **alphas),
             12,
-            plus,
+            {"prototype_term": "affinity", **plus},
             {},
         ),
         Race(

@@ -54,7 +54,8 @@ def test_the_oldest_slot_and_the_free_one(walk):
 def test_a_section_without_slots_takes_nothing():
     task, features = random_stream(classes=3, dim=4, views=1, images=2, seed=0)
     bank = Bank(3, 4, {"off": 0, "on": 1})
-    bank.open(Block(task, features, first=0))
-    image = next(iter(Block(task, features, first=0)))
+    block = Block(task, features, first=0)
+    bank.open(block)
+    image = next(iter(block))
     assert bank.offer("off", 1, image, 0.0) is None
     assert bank.offer("on", 1, image, 0.0) == 0

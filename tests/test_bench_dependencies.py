@@ -19,7 +19,7 @@ AROUND = (
     "trimtab.features",
     "trimtab.files",
     "trimtab.methods",
-    "trimtab.methods.table",
+    "trimtab.registry",
     "trimtab.study.bench.dependencies",
     "trimtab.study.bench.measures",
     "trimtab.study.bench.plan",
@@ -92,7 +92,7 @@ def test_what_is_left_out_on_purpose_does_not_predict(executed):
 
 
 def test_what_no_figure_passes_through_is_not_hashed():
-    elsewhere = {"checks", "classifier", "cli", "encoders", "features", "files", "images", "presets", "prompts"}
+    elsewhere = {"checks", "classifier", "cli", "encoders", "features", "files", "images", "prompts"}
     for name in list_methods():
         modules = modules_behind(method_class(name))
         assert not {module.split(".")[1] for module in modules if module.startswith("trimtab.")} & elsewhere

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from image_files import make_image
+from trimtab import MCP
 from trimtab.data.catalog import disk as catalog_disk
 from trimtab.data.catalog.disk import find_entry, find_folder, how_to_lay_out, missing_part
 from trimtab.data.catalog.imagenet_layout import class_names_by_id
 from trimtab.data.catalog.load import FREE_SETS, load_dataset
 from trimtab.data.catalog.table import CATALOG
 from trimtab.errors import TrimtabError
-from trimtab.prompts import BY_METHOD, TEMPLATE_SETS
+from trimtab.prompts import TEMPLATE_SETS
 
 PAPER = {  # title -> classes, test images: the paper's table of data sets
     "Caltech101": (100, 2465), "DTD": (47, 1692), "EuroSAT": (10, 8100), "FGVCAircraft": (100, 3333),
@@ -27,7 +28,7 @@ IDS = list(class_names_by_id(catalog_disk.Path("/nowhere"), catalog_disk.Path("/
 
 def test_the_table_is_the_papers():
     assert {e.title: (e.classes, e.test_size) for e in CATALOG} == PAPER
-    assert {e.name: e.templates for e in CATALOG} == dict(BY_METHOD["mcp"])
+    assert {e.name: e.templates for e in CATALOG} == dict(MCP.templates)
     assert all(free.templates in TEMPLATE_SETS for free in FREE_SETS.values())
     plain = [catalog_disk._plain(known) for e in CATALOG for known in {e.name, e.title, *e.aliases}]
     known_once = [e.name for e in CATALOG if find_entry(e.name) is e and find_entry(e.title) is e]

@@ -47,10 +47,10 @@ def sheet(tmp_path):
 
     def draw(labels):
         shown.clear()
-        figures.contact_sheet(stream.state.bank, task.class_names, labels, thumbnail, tmp_path / "sheet.png")
+        figures.contact_sheet(stream.state.caches.bank, task.class_names, labels, thumbnail, tmp_path / "sheet.png")
         return Image.open(tmp_path / "sheet.png"), list(shown)
 
-    return stream.state.bank, draw
+    return stream.state.caches.bank, draw
 
 
 def test_the_contact_sheet_shows_each_image_that_a_cache_holds_once(sheet):

@@ -33,8 +33,7 @@ def replay(logits, fusion=None):
     fused = []
     for position in range(logits.shape[1]):
         parts = dict(zip(PARTS, softmax(logits[:, position]).astype(np.float32), strict=True))
-        fused.append(fusion.combine(parts))
-        fusion.observe(parts)
+        fused.append(fusion.step(parts))
     return np.stack(fused), fusion
 
 
@@ -119,20 +118,17 @@ def test_the_result_is_a_distribution_whatever_the_parts(classes, images, seed, 
     assert all(np.isfinite(value) for value in fusion.report().values())
 
 
-def test_combining_writes_nothing_and_is_not_needed_before_observing():
+def test_combining_writes_nothing_and_a_step_gives_the_same():
     _, logits = a_stream(images=40)
     _, fusion = replay(logits)
     parts = dict(zip(PARTS, softmax(logits[:, 0]).astype(np.float32), strict=True))
     others = dict(zip(PARTS, softmax(logits[:, 1]).astype(np.float32), strict=True))
     before = {name: array.copy() for name, array in fusion.arrays().items()}
+    combined = fusion.combine(parts)
     fusion.combine(others)
     assert all(np.array_equal(before[name], array) for name, array in fusion.arrays().items())
-    twin = AutoWeights(PARTS, logits.shape[2])
-    for name, array in twin.arrays().items():
-        array[...] = before[name]
-    fusion.observe(parts)  # after combining something else
-    twin.observe(parts)
-    assert all(np.array_equal(twin.arrays()[name], array) for name, array in fusion.arrays().items())
+    np.testing.assert_array_equal(fusion.step(parts), combined)
+    assert not np.array_equal(before["habit"], fusion.arrays()["habit"]), "a step must learn"
 
 
 def test_a_stream_reports_its_weights():
@@ -151,8 +147,8 @@ def test_a_stream_reports_its_weights():
         ({"fusion": (1.0, 1.0)}, "2 weights but the prediction has 3 parts"),
         ({"fusion": (1.0, -1.0, 1.0)}, "at least 0"),
         ({"fusion": (1.0, "2", 1.0)}, "one weight for each part"),
-        ({"positive_alpha": "strong"}, "positive_alpha must be a number of at least 0 or 'auto'"),
-        ({"positive_alpha": -1.0}, "positive_alpha must be a number of at least 0 or 'auto'"),
+        ({"prototype_term": "strong"}, "prototype_term must be 'matched' or 'affinity'"),
+        ({"prototype_term": "affinity", "positive_alpha": -1.0}, "positive_alpha must be a number of at least 0"),
     ],
 )
 def test_a_wrong_choice_is_refused_with_a_sentence(parameters, message):
@@ -175,6 +171,6 @@ def clip_like(images=1500, classes=60):
 def test_auto_is_better_than_equal_weights_on_a_clip_like_stream():
     task, features, labels = clip_like()
     auto = (MCP().start(task).run(features).labels == labels).mean()
-    published = MCP(positive_alpha=3.0, fusion=(1.0, 1.0, 1.0)).start(task).run(features)
+    published = MCP.paper().start(task).run(features)
     assert auto > (published.labels == labels).mean() + 0.005
     assert auto > (published.parts["text"].argmax(axis=1) == labels).mean() + 0.05

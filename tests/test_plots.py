@@ -98,7 +98,7 @@ def test_a_feature_map_holds_the_members_of_the_caches(stores):
     order = order_by_name("shuffled", labels=store.labels, seed=0)
     stream = make_method("mcp").start(store.task())
     stream.run(store.rows(order))
-    bank = stream.state.bank
+    bank = stream.state.caches.bank
     held = [
         (section, owner, int(position))
         for section, span in bank.sections.items()

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimtab.errors import TrimtabError
-from trimtab.prompts import BY_METHOD, TEMPLATE_SETS, prompts_for, read_cupl, templates_for, text_prototypes, words_of
+from trimtab.methods import list_methods, method_class
+from trimtab.prompts import TEMPLATE_SETS, prompts_for, read_cupl, templates_for, text_prototypes, words_of
 from trimtab.prompts import prototypes as prototypes_module
 
 FIFTEEN = {
@@ -44,8 +45,9 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def test_every_method_has_templates_for_the_fifteen_sets():
-    assert set(BY_METHOD) == {"mcp", "tda", "boostadapter", "dmn", "dpe"}
-    for method, by_dataset in BY_METHOD.items():
+    by_method = {name: method_class(name).templates for name in list_methods() if method_class(name).templates}
+    assert set(by_method) == {"mcp", "mcp_plus", "tda", "boostadapter", "dmn", "dpe"}
+    for method, by_dataset in by_method.items():
         assert set(by_dataset) == FIFTEEN, method
         assert set(by_dataset.values()) <= set(TEMPLATE_SETS)
 
@@ -100,7 +102,7 @@ def test_templates_from_a_literal_and_from_files(tmp_path):
 @pytest.mark.parametrize(
     ("choice", "dataset", "said"),
     [
-        ("a photo", None, "no template set"),
+        ("a photo", None, "not a template set"),
         ("a photo of {class}", None, "mark the place"),
         ("a photo of {} and {x}", None, "mark the place"),
         (["no place"], None, "mark the place"),

@@ -13,7 +13,15 @@ from gentle import gentle_stream
 from oracle.dpe import run_dpe
 from oracle.mcp_plus import Objective, Situation, run_mcp_plus, total_loss
 from oracle.tps import run_tps
-from test_cache_methods import ORDERS, QUERIES, STREAMS, assert_equal_streams, final_logits, golden
+from test_cache_methods import (
+    ORDERS,
+    QUERIES,
+    STREAMS,
+    assert_equal_logits,
+    assert_equal_streams,
+    final_logits,
+    golden,
+)
 from trimtab import make_method
 from trimtab.engine.alignment import Alignment
 from trimtab.engine.equations import affinity
@@ -98,12 +106,12 @@ def test_mcp_plus_gradients_equal_autograd(weights: tuple[float, ...], one_sided
     assert not found[1][lengths == 0].any()
 
 
-@pytest.mark.parametrize("name", ["dpe_single_view", "dpe_many_views"])
-def test_dpe_equals_the_released_program(name: str) -> None:
+@pytest.mark.parametrize(("name", "tolerance"), [("dpe_single_view", 3e-5), ("dpe_many_views", 6e-4)])
+def test_dpe_equals_the_released_program(name: str, tolerance: float) -> None:
     data, task, parameters = golden(name)
     del parameters["weight_decay"]  # without effect on a step from zero
-    distance = np.abs(final_logits(make_method("dpe", **parameters), task, data["views"]) - data["logits"])
-    assert np.mean(distance.max(axis=1) <= 2e-2) >= 0.99
+    found = final_logits(make_method("dpe", **parameters), task, data["views"])
+    assert_equal_logits(found, data["logits"], tolerance)
 
 
 @settings(max_examples=25, deadline=None)

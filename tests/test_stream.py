@@ -80,7 +80,7 @@ def test_a_stream_counts_what_it_has_seen_and_says_where_its_items_came_from(set
     stream.step(features[50])
     stream.predict(features[51])
     assert stream.seen == 51
-    bank = stream.state.bank
+    bank = stream.state.caches.bank
     for label, slot in np.argwhere(bank.sources >= 0):
         source = bank.sources[label, slot]
         np.testing.assert_allclose(bank.features[label, slot], features[source, 0], atol=1e-6)

@@ -74,5 +74,5 @@ def test_unknown_methods_and_parameters_are_named():
 def test_public_names_are_there():
     for name in trimtab.__all__:
         assert getattr(trimtab, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+    with pytest.raises(AttributeError, match="No trimtab attribute nonsense"):
         trimtab.nonsense  # noqa: B018

@@ -35,7 +35,7 @@ def test_counts_agree_with_a_recount(tmp_path):
     order = order_by_name("shuffled", labels=store.labels, seed=0)
     stream = method.start(store.task())
     stream.run(store.rows(order))
-    bank = stream.state.bank
+    bank = stream.state.caches.bank
     features = store.rows(order).astype(np.float64)
     features /= np.linalg.norm(features, axis=-1, keepdims=True)
     logits = 20 * features @ store.text_prototypes.T.astype(np.float64)

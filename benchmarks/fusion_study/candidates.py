@@ -60,8 +60,7 @@ def _replayed(kind: type[AutoWeights]) -> Callable[[Parts], Array]:
         fusion = kind(tuple(parts), fused.shape[1])
         for position in range(len(fused)):
             image = {name: part[position] for name, part in parts.items()}
-            fused[position] = fusion.combine(image)
-            fusion.observe(image)
+            fused[position] = fusion.step(image)
         return fused
 
     return fuse

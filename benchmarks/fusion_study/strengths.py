@@ -30,9 +30,12 @@ def main(folder: Path, wanted: list[str]) -> None:
         def accuracy(method: MCP) -> float:
             return stream.accuracy(parts_of(store, stream, method)["prototype"])  # noqa: B023
 
-        grid = {pair: accuracy(MCP(positive_alpha=pair[0], positive_beta=pair[1])) for pair in product(ALPHAS, BETAS)}
+        def affinity(alpha: float, beta: float) -> float:
+            return accuracy(MCP(prototype_term="affinity", positive_alpha=alpha, positive_beta=beta))
+
+        grid = {pair: affinity(*pair) for pair in product(ALPHAS, BETAS)}
         given = AUTHORS.get(store.name)
-        authors = f"{accuracy(MCP(positive_alpha=given[0], positive_beta=given[1])):.1f}" if given else ""
+        authors = f"{affinity(*given):.1f}" if given else ""
         best, auto = max(grid.values()), accuracy(MCP())
         print(f"| {store.name} | {grid[3.0, 8.0]:.1f} | {authors} | {best:.1f} | {auto:.1f} |", flush=True)
 

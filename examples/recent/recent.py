@@ -3,12 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimtab.engine.bank import Bank
-from trimtab.engine.block import Image
-from trimtab.engine.equations import Array, softmax
-from trimtab.engine.parameters import number
-from trimtab.engine.readouts import AffinitySums
-from trimtab.engine.state import State
+from trimtab.engine import AffinitySums, Array, Bank, Image, State, number, softmax
 from trimtab.methods.base import CacheMethod
 from trimtab.task import Task
 
@@ -27,7 +22,7 @@ class Recent(CacheMethod):
 
     name: ClassVar[str] = "recent"
     parts: ClassVar[tuple[str, ...]] = ("adapted",)
-    alpha: float = number(2.0, least=0)
+    alpha: float = number(2.0, least=0, about="Strength of the memory beside the text.")
 
     def new_state(self, task: Task) -> Memory:
         """Five empty slots per class."""

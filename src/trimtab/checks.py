@@ -7,14 +7,17 @@ Each check is a plain function that raises AssertionError with a sentence; `chec
 streams with one view and with several.
 """
 
+import gc
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trimtab.engine.equations import Array
+from trimtab.engine.arrays import Array, unit_rows
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import Method
 from trimtab.stream import Prediction, Predictions, Stream
@@ -36,13 +39,13 @@ def check_method(method: Method, *, classes: int = 7, dim: int = 16, images: int
 def random_stream(classes: int, dim: int, views: int, images: int, seed: int) -> tuple[Task, Array]:
     """A task and a stream (N, V, d) around it: easy and hard images, differing views, a gap between modalities."""
     random = np.random.default_rng(seed)
-    text = _unit(random.normal(size=(classes, dim)))
-    centres = text + 0.7 * _unit(random.normal(size=(classes, dim))) + 0.8 * _unit(random.normal(size=dim))
+    text = unit_rows(random.normal(size=(classes, dim)))
+    centers = text + 0.7 * unit_rows(random.normal(size=(classes, dim))) + 0.8 * unit_rows(random.normal(size=dim))
     noise = random.uniform(0.2, 1.5, size=(images, 1))
-    plain = centres[random.integers(classes, size=images)] + noise * _unit(random.normal(size=(images, dim)))
-    spread = 0.4 * _unit(random.normal(size=(images, views, dim)))
+    plain = centers[random.integers(classes, size=images)] + noise * unit_rows(random.normal(size=(images, dim)))
+    spread = 0.4 * unit_rows(random.normal(size=(images, views, dim)))
     spread[:, 0] = 0
-    return Task([f"class {c}" for c in range(classes)], text, 20.0), _unit(plain[:, None] + spread)
+    return Task([f"class {c}" for c in range(classes)], text, 20.0), unit_rows(plain[:, None] + spread)
 
 
 def step_equals_run(method: Method, task: Task, features: Array) -> None:
@@ -123,11 +126,16 @@ def inputs_are_left_alone(method: Method, task: Task, features: Array) -> None:
 
 
 def memory_is_bounded(method: Method, task: Task, features: Array) -> None:
-    """However long the stream, the state takes as many bytes as at the start."""
+    """However long the stream, what it keeps takes as many bytes as before, in its arrays and outside them."""
     stream = method.start(task)
     start = sum(array.nbytes for array in stream.arrays().values())
-    stream.run(np.concatenate([features, features]))
+    stream.run(features)
+    before = _bytes_held(stream)
+    for _ in range(2):  # not in one run, so that the last block, which is held, has the same size
+        stream.run(features)
     assert sum(array.nbytes for array in stream.arrays().values()) == start, "the state grew with the stream"
+    grown = _bytes_held(stream) - before
+    assert grown < len(features), f"the stream holds {grown} bytes more than before, outside of `arrays()`"
 
 
 def classes_may_be_permuted(method: Method, task: Task, features: Array) -> None:
@@ -189,6 +197,19 @@ def _bad_inputs(features: Array) -> dict[str, Array]:
     return bad
 
 
+def _bytes_held(stream: Stream) -> int:
+    """The size of everything that the stream and its method hold, whether it is saved or not."""
+    found: dict[int, int] = {}
+    waiting: list[Any] = [stream]
+    while waiting:
+        thing = waiting.pop()
+        if id(thing) in found or isinstance(thing, (type, ModuleType, FunctionType, Task)):
+            continue
+        found[id(thing)] = sys.getsizeof(thing)
+        waiting += gc.get_referents(thing)
+    return sum(found.values())
+
+
 def _warm(method: Method, task: Task, features: Array) -> Stream:
     stream = method.start(task)
     stream.run(features[: len(features) // 2])
@@ -214,7 +235,3 @@ def _stack(predictions: Iterator[Prediction]) -> Predictions:
     every = list(predictions)
     parts = {name: np.stack([p.parts[name] for p in every]) for name in every[0].parts}
     return Predictions(parts, np.stack([p.probabilities for p in every]), np.array([p.label for p in every]))
-
-
-def _unit(rows: NDArray[np.float64]) -> Array:
-    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)

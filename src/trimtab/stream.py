@@ -3,21 +3,51 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimtab.engine import inputs
-from trimtab.engine.block import Block
-from trimtab.engine.equations import Array
-from trimtab.engine.state import Arrays, fill
+from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.block import Block, Image
+from trimtab.engine.moving_text import RunningText
+from trimtab.engine.state import fill
+from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
+from trimtab.errors import TrimtabError
+from trimtab.fusion.weights import Fusion
+from trimtab.registry import make_method
 from trimtab.task import Task
 
-if TYPE_CHECKING:
-    from trimtab.methods.base import Method
-
 BLOCK = 64  # images per matrix product; more gains little and waits longer
+
+
+class Steps(Protocol):
+    """What a stream asks of a method. `trimtab.methods.base.Method` has it all but the first three."""
+
+    name: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]]
+
+    def new_state(self, task: Task) -> Any:
+        """What the method knows before the first image."""
+
+    def step(self, image: Image, state: Any) -> dict[str, Array]:
+        """Take in an image and predict it, in the method's order."""
+
+    def predict(self, image: Image, state: Any) -> dict[str, Array]:
+        """Predict an image; nothing is written."""
+
+    def look(self, task: Task, views: Array, first: int, text: Array | None) -> Block:
+        """A block of images as the text sees them."""
+
+    def moving_text(self, state: Any) -> RunningText | None:
+        """The text, if the method moves it along the stream."""
+
+    def new_fusion(self, task: Task) -> Fusion:
+        """What makes one prediction of the parts."""
+
+    def parameters(self) -> dict[str, Any]:
+        """The hyper-parameters by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +78,7 @@ class Stream:
     without learning. `save` and `load` keep what was learned, `copy` is a snapshot to go back to, `reset` forgets.
     """
 
-    def __init__(self, method: "Method", task: Task) -> None:
+    def __init__(self, method: Steps, task: Task) -> None:
         self.method = method
         self.task = task
         self.reset()
@@ -74,7 +104,7 @@ class Stream:
 
     def run(
         self,
-        features: "inputs.FeatureRows | ArrayLike",
+        features: inputs.FeatureRows | ArrayLike,
         *,
         block: int = BLOCK,
         keep_parts: bool = True,
@@ -85,15 +115,14 @@ class Stream:
         `features` may be a memory map or a feature store; it is read block by block. `keep_parts=False` keeps only the
         fused probabilities, a quarter of MCP's memory. `progress` is called with the number of images done.
         """
-        rows = features if hasattr(features, "shape") else np.asarray(features)
-        images, _ = inputs.stream_shape(rows, self.task.dim)  # type: ignore[arg-type]
-        for _ in inputs.blocks(rows, self.task.dim, 1024):  # type: ignore[arg-type]
-            pass  # refuse bad rows before the first image is written
+        rows: Any = features if hasattr(features, "shape") else np.asarray(features)
+        images, _ = inputs.stream_shape(rows, self.task.dim)
+        inputs.refuse_bad_rows(rows, self.task.dim)  # before the first image is written
         names = self.method.parts if keep_parts else ()
         parts: dict[str, Array] = {name: np.empty((images, self.task.classes), np.float32) for name in names}
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
         done = 0
-        for views in inputs.blocks(rows, self.task.dim, block):  # type: ignore[arg-type]
+        for views in inputs.blocks(rows, self.task.dim, block):
             for image_parts, fused in self._walk(views):
                 for name in names:
                     parts[name][done] = image_parts[name]
@@ -105,19 +134,26 @@ class Stream:
 
     def _walk(self, views: Array, learn: bool = True) -> Iterator[tuple[dict[str, Array], Array]]:
         """Yield each image's parts and their fusion, one after the other."""
-        block: Block = self.method.look(self.task, views, self.seen)
-        self.state.open(block)
-        for image in block:
-            if learn and self.method.writes_first:
-                self.method.observe(image, self.state)
-            parts = self.method.predict(image, self.state)
-            fused = self.fusion.combine(parts)
-            if learn:
-                self.fusion.observe(parts)
-                if not self.method.writes_first:
-                    self.method.observe(image, self.state)
-                self._seen += 1
-            yield parts, fused
+        for block in self._blocks(views):
+            self.state.open(block)
+            for image in block:
+                if learn:
+                    parts = self.method.step(image, self.state)
+                    fused = self.fusion.step(parts)
+                    self._seen += 1
+                else:
+                    parts = self.method.predict(image, self.state)
+                    fused = self.fusion.combine(parts)
+                yield parts, fused
+
+    def _blocks(self, views: Array) -> Iterator[Block]:
+        """The images as the text sees them: all together, or one at a time where each may move the text."""
+        text = self.method.moving_text(self.state)
+        if text is None:
+            yield self.method.look(self.task, views, self.seen, None)
+            return
+        for row in range(len(views)):
+            yield self.method.look(self.task, views[row : row + 1], self.seen, text.units)
 
     def arrays(self) -> Arrays:
         """Every array that makes up what was learned, by name; the live ones, not copies."""
@@ -138,19 +174,32 @@ class Stream:
 
     def save(self, path: str | Path) -> None:
         """Write what was learned to a file; an older file stays whole if anything goes wrong."""
-        from trimtab.engine import state_io
-
-        state_io.save(self, Path(path))
+        method, task = self.method, self.task
+        names, parameters = list(task.class_names), method.parameters()
+        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays())
+        write_state(Path(path), saved)
 
     @classmethod
-    def load(cls, path: str | Path, task: Task, method: "Method | None" = None) -> "Stream":
-        """A stream that goes on where the saved one stopped, bit for bit.
+    def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
+        """A stream that continues where the saved one stopped, bit for bit.
 
         The task must be the one it was saved with. `method` is needed only for a method that trimtab does not know.
         """
-        from trimtab.engine import state_io
-
-        return state_io.load(Path(path), task, method)
+        saved = read_state(Path(path))
+        check_task(Path(path), saved, task)
+        if method is None:
+            method = make_method(saved.method, **saved.parameters)
+        elif (method.name, method.parameters()) != (saved.method, saved.parameters):
+            raise TrimtabError(
+                f"{path} was saved by {saved.method} with {saved.parameters}, "
+                f"not by {method.name} with {method.parameters()}."
+            )
+        stream = cls(method, task)
+        live = stream.arrays()
+        if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in saved.arrays.items()}:
+            raise TrimtabError(f"{path} does not hold the arrays that {method.name} keeps; save the state again.")
+        fill(live, saved.arrays)
+        return stream
 
 
 def _first(walk: Iterator[tuple[dict[str, Array], Array]]) -> Prediction:

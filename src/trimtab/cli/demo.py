@@ -51,7 +51,7 @@ def demo(
     figures.accuracy_along_stream({name: f.correct for name, f in finishes.items()}, out / "accuracy.png")
     where = {name: index for index, name in enumerate(image_set.ids)}
     figures.contact_sheet(
-        finishes["mcp"].stream.state.bank,
+        finishes["mcp"].stream.state.caches.bank,
         store.class_names,
         store.labels,
         lambda position: image_set.load(where[store.ids[position]]),

@@ -5,13 +5,14 @@ from typing import Annotated
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="One method, to see its parameters.")] = None,
 ) -> None:
-    """List the methods and the columns of the paper's comparison; with a NAME, its parameters and their ranges."""
+    """List the methods and the columns of the paper's comparison; with a NAME, what each of its parameters means."""
     console = Console(highlight=False)
     if name:
         console.print(_parameters(name))
@@ -20,24 +21,24 @@ def methods(
 
 
 def _methods() -> Table:
-    from trimtab.methods import METHODS, list_methods
+    from trimtab.methods import info_of, list_methods
 
     table = Table(title="Methods", box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for column in ("name", "venue", "keeps", "gradients", "views", "extra data"):
         table.add_column(column, no_wrap=column != "keeps")
-    for info in METHODS:
+    lines = []
+    for name in list_methods():
+        info = info_of(name)
         facts = [info.keeps, "yes" if info.gradients else "no", info.views, "yes" if info.extra_data else "no"]
-        table.add_row(info.name, f"{info.venue} {info.year}", *facts)
-    known = {info.name for info in METHODS}
-    for plugin in (name for name in list_methods() if name not in known):
-        table.add_row(plugin, "your own")
-    table.caption = "\n".join(f"{info.name}: {info.title}, {info.paper}" for info in METHODS)
+        table.add_row(name, f"{info.venue} {info.year}" if info.year else "your own", *facts)
+        lines.append(f"{name}: {info.title}" + (f", {info.paper}" if info.paper else ""))
+    table.caption = "\n".join(lines)
     table.caption_justify = "left"
     return table
 
 
 def _comparison() -> Table:
-    from trimtab.methods import METHODS, TRAITS
+    from trimtab.methods import TRAITS, info_of, list_methods
 
     table = Table(
         title="The columns of the MCP paper's comparison", box=None, title_justify="left", padding=(0, 1, 0, 0)
@@ -45,23 +46,23 @@ def _comparison() -> Table:
     table.add_column("name", no_wrap=True)
     for trait in TRAITS:
         table.add_column(trait, justify="center", no_wrap=True)
-    for info in METHODS:
-        table.add_row(info.name, *("✓" if trait in info.traits else "·" for trait in TRAITS))
+    for name in list_methods():
+        table.add_row(name, *("✓" if trait in info_of(name).traits else "·" for trait in TRAITS))
     table.caption = "\n".join(f"{trait}: {meaning}" for trait, meaning in TRAITS.items())
     table.caption_justify = "left"
     return table
 
 
 def _parameters(name: str) -> Table:
-    from dataclasses import MISSING, fields
-
-    from trimtab.engine.parameters import allowed
+    from trimtab.engine.parameters import described
     from trimtab.methods import method_class
 
-    table = Table(title=f"{name}: parameters")
-    for column in ("parameter", "default", "may be"):
-        table.add_column(column)
-    for parameter in fields(method_class(name)):
-        default = "" if parameter.default is MISSING else repr(parameter.default)
-        table.add_row(parameter.name, default, allowed(parameter))
+    table = Table(title=f"{name}: parameters", box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table.add_column("parameter", no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("what it does, the papers' symbol, and what it may be", overflow="fold")
+    for found in described(method_class(name)):
+        symbol = f" Symbol: {found.symbol}." if found.symbol else ""
+        allowed = f"{found.allowed[0].upper()}{found.allowed[1:]}."
+        table.add_row(found.name, found.default, escape(f"{found.about}{symbol} {allowed}"))
     return table

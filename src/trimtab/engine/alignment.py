@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.engine.arrays import Floats
 from trimtab.engine.equations import softmax
-from trimtab.engine.residual_kernels import exchange
-from trimtab.engine.residuals import Floats, Terms
+from trimtab.engine.residuals import Terms, exchange
 
 REFRESH_AFTER = 2000  # writes, each of which adds a rounding error
 SHRINKS = 16.0  # a sum that has shrunk by more than this since it was computed is computed afresh: digits are lost

@@ -9,7 +9,7 @@ image at hand and among the items of one class. Both are kept exact here at litt
 * the Gram matrix of a class gains a row that is already known: the image's own products with that class's slots.
 
 What a method makes of the products of one class is a read-out (readouts.py). Read-outs are computed for the whole block
-when it opens; a write makes those of the written class anew for the images that follow, and only those.
+when it opens; a write recomputes those of the written class for the images that follow, and only those.
 """
 
 from collections.abc import Mapping
@@ -18,24 +18,28 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
-from trimtab.engine.equations import Array
+from trimtab.errors import TrimtabError
 
 
 class Follower(Protocol):
-    """What wants to know of a bank's blocks and writes: a read-out."""
+    """What must know of a bank's blocks and writes: a read-out. `Bank.write` is the one door, so none is missed."""
 
     def open(self) -> None:
         """A new block of images has been opened."""
 
-    def written(self, label: int, slot: int, first_image: int) -> None:
+    def replacing(self, label: int, slot: int, first_image: int) -> None:
+        """A slot of a class is about to be written; what it holds still counts for the images before `first_image`."""
+
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """A slot of a class was written; it matters to the block's images from `first_image` on."""
 
 
 class Bank:
     """C x K slots, divided into named sections (one per cache), each filled from its first slot on.
 
-    With `anchors`, slot 0 of each class holds that class's text prototype for ever, so that it takes part in products
+    With `anchors`, slot 0 of each class always holds that class's text prototype, so that it takes part in products
     and Gram matrices like any stored item.
     """
 
@@ -55,6 +59,7 @@ class Bank:
             self.occupied[:, 0] = 1
             self.gram[:, 0, 0] = np.einsum("cd,cd->c", anchors, anchors)
         self.products: Array = np.zeros((classes, slots, 0), np.float32)  # (C, K, B), of the open block
+        self._block: Block | None = None  # the open one
         self._among: Array = np.zeros((0, 0), np.float32)
         self._followers: list[Follower] = []
 
@@ -69,29 +74,51 @@ class Bank:
         }
 
     def follow(self, follower: Follower) -> None:
-        """Tell a read-out of every block and every write from now on."""
+        """Tell a read-out about every block and every write from now on."""
         self._followers.append(follower)
 
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot and with each other."""
         classes, slots, dim = self.features.shape
-        if self.products.shape[2] != len(
-            block
-        ):  # else the memory is used again: fresh memory costs as much as the sums
+        if self.products.shape[2] != len(block):  # else its memory serves again: fresh memory costs as much as the sums
             self.products = np.empty((classes, slots, len(block)), np.float32)
         features = self.features.reshape(classes * slots, dim)
         np.matmul(features, block.queries.T, out=self.products.reshape(classes * slots, len(block)))
         self._among = block.queries @ block.queries.T
+        self._block = block
         for follower in self._followers:
             follower.open()
 
+    def row(self, image: Image) -> int:
+        """The image's place in the open block; an image of another block is refused, whose products are not here."""
+        if image.block is not self._block:
+            raise TrimtabError(
+                f"Image {image.position} is not of the block that the bank was opened for, so its similarities are not "
+                "known; call state.open(image.block) first, or let a Stream do it."
+            )
+        return image.row
+
     def similarities(self, image: Image) -> Array:
         """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""
-        return self.products[:, :, image.row]
+        return self.products[:, :, self.row(image)]
 
-    def write(self, label: int, slot: int, image: Image, score: float, feature: Array | None = None) -> None:
-        """Put the image into a slot, over whatever it held: what stands for it, or another `feature` of it."""
-        row = image.row
+    def write(
+        self,
+        label: int,
+        slot: int,
+        image: Image,
+        score: float,
+        *,
+        feature: Array | None = None,
+        payload: Array | None = None,
+    ) -> None:
+        """Put the image into a slot, over whatever it held: what stands for it, or another `feature` of it.
+
+        `payload` goes to the followers, for the one that keeps more of an item than its feature.
+        """
+        row = self.row(image)
+        for follower in self._followers:
+            follower.replacing(label, slot, row)
         if feature is None:
             self.features[label, slot] = image.feature
             self.products[label, slot, row:] = self._among[row, row:]
@@ -106,7 +133,7 @@ class Bank:
         self.sources[label, slot] = image.position
         self.occupied[label, slot] = 1
         for follower in self._followers:
-            follower.written(label, slot, row)
+            follower.written(label, slot, row, payload)
 
     def count(self, section: str, label: int) -> int:
         """How many items a class holds in a section."""
@@ -139,9 +166,11 @@ class Bank:
         worst = self.worst_slot(section, label)
         return worst if np.float32(score) < self.scores[label, worst] else None
 
-    def offer(self, section: str, label: int, image: Image, score: float) -> int | None:
+    def offer(
+        self, section: str, label: int, image: Image, score: float, *, payload: Array | None = None
+    ) -> int | None:
         """Store the image if there is room or its score is strictly lower than the worst one; the slot, or None."""
         slot = self.slot_for_lower(section, label, score)
         if slot is not None:
-            self.write(label, slot, image, score)
+            self.write(label, slot, image, score, payload=payload)
         return slot

@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine.equations import Array, confident_views, entropy, softmax
+from trimtab.engine.arrays import Array
+from trimtab.engine.equations import confident_views, entropy, softmax
 from trimtab.engine.kernels import row_entropies
 from trimtab.task import Task
 
@@ -24,7 +25,8 @@ class Block:
     """B images of V views each. View 0 is the plain image.
 
     `query` says what stands for an image when it meets the caches: its plain view, or the mean of its confident views
-    (not normalised again; the released programs do so on ImageNet-A).
+    (not normalized again; the released programs do so on ImageNet-A). `text` are the text prototypes that the images
+    are seen under, where a method has moved them away from the task's.
     """
 
     task: Task
@@ -32,6 +34,7 @@ class Block:
     first: int  # position of the block's first image in the stream
     view_fraction: float = 0.1
     query: Query = "plain"
+    text: Array | None = None  # (C, d), unit rows; None: the task's
 
     def __len__(self) -> int:
         return len(self.views)
@@ -43,7 +46,8 @@ class Block:
     def view_logits(self) -> Array:
         """(B, V, C): every view against every text prototype."""
         count, views, dim = self.views.shape
-        logits = self.views.reshape(-1, dim) @ self.task.text_prototypes.T
+        text = self.task.text_prototypes if self.text is None else self.text
+        logits = self.views.reshape(-1, dim) @ text.T
         logits *= np.float32(self.task.logit_scale)
         return logits.reshape(count, views, -1)
 

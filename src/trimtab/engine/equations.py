@@ -1,7 +1,7 @@
 """The formulas that the methods share, one pure function each, named in words.
 
 Everything works along the last axis, so one function serves one image (C,), a block (B, C) and its views (B, V, C).
-Entropies are in nats. The field's thresholds are stated in "nats divided by log2 C" (see `normalised_entropy`).
+Entropies are in nats. The field's thresholds are stated in "nats divided by log2 C" (see `normalized_entropy`).
 """
 
 import math
@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float32]
+from trimtab.engine.arrays import Array
 
 
 def softmax(logits: Array) -> Array:
@@ -26,7 +26,7 @@ def entropy(probabilities: Array) -> Array:
     return result
 
 
-def normalised_entropy(entropy_in_nats: float, classes: int) -> float:
+def normalized_entropy(entropy_in_nats: float, classes: int) -> float:
     """The field's unit: nats over log2 C, so the range is [0, ln 2] and not [0, 1].
 
     TDA, DPE, BoostAdapter and MCP all state their thresholds (0.1, 0.2, 0.5) in this unit.

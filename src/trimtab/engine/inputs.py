@@ -6,14 +6,18 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trimtab.engine.equations import Array
+from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 
 SHORTEST = 1e-6  # a feature shorter than this has no direction worth trusting
 
 
 class FeatureRows(Protocol):
-    """Anything that has a shape (N, V, d) or (N, d) and can be sliced: an array, a memory map, a feature store."""
+    """Anything that has a shape (N, V, d) or (N, d) and can be sliced: an array, a memory map, a feature store.
+
+    One that has checked its rows when they were written (finite, none of length zero) may say so with a true attribute
+    `rows_checked`; it is then not read twice.
+    """
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -39,6 +43,13 @@ def stream_shape(features: FeatureRows, dim: int) -> tuple[int, int]:
         raise TrimtabError(f"A stream's features must have the shape (images, d) or (images, views, d), not {shape}.")
     _check_shape(shape[1:], dim)
     return shape[0], shape[1] if len(shape) == 3 else 1
+
+
+def refuse_bad_rows(features: FeatureRows, dim: int) -> None:
+    """Read the whole stream once and refuse NaN, infinity and zero vectors, unless its source has done so."""
+    if not getattr(features, "rows_checked", False):
+        for _ in blocks(features, dim, 1024):
+            pass
 
 
 def blocks(features: FeatureRows, dim: int, size: int) -> Iterator[Array]:

@@ -1,14 +1,24 @@
-"""Hyper-parameters that know their range.
+"""Hyper-parameters that know their meaning and their range.
 
-A method is a frozen dataclass whose fields are made here; the base class checks all of them once, when it is built.
+A method is a frozen dataclass whose fields are made here, once each: the default, what values are allowed, what the
+parameter does, and its symbol in the paper. The base class checks the values when a method is built; docstrings, the
+command `trimtab methods NAME` and the reference are written from the rest.
 """
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol
 
 from trimtab.errors import TrimtabError
+
+
+class Rule(Protocol):
+    """The values that a parameter may take; `str` says it for people."""
+
+    def problem(self, value: object) -> str | None:
+        """What is wrong with a value, or None."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,20 @@ class Range:
 
 
 @dataclass(frozen=True)
+class RangeOrNone:
+    """A number of a range, or None where the parameter is not used."""
+
+    range: Range
+
+    def problem(self, value: object) -> str | None:
+        """What is wrong with a value, or None."""
+        return None if value is None or not self.range.problem(value) else f"must be {self}"
+
+    def __str__(self) -> str:
+        return f"{self.range}, or None"
+
+
+@dataclass(frozen=True)
 class Choice:
     """The words that a parameter may be."""
 
@@ -62,56 +86,83 @@ class Truth:
         return "True or False"
 
 
-def number(default: float, least: float = -math.inf, most: float = math.inf) -> Any:
+def parameter(default: Any, allowed: Rule, *, about: str, symbol: str = "") -> Any:
+    """A field with any rule: `about` says what it does and when to change it, `symbol` is the paper's."""
+    return field(default=default, metadata={"allowed": allowed, "about": about, "symbol": symbol})
+
+
+def number(
+    default: float, least: float = -math.inf, most: float = math.inf, *, about: str = "", symbol: str = ""
+) -> Any:
     """A field that holds a number."""
-    return field(default=default, metadata={"allowed": Range(least, most, whole=False)})
+    return parameter(default, Range(least, most, whole=False), about=about, symbol=symbol)
+
+
+def number_or_none(least: float = -math.inf, most: float = math.inf, *, about: str = "", symbol: str = "") -> Any:
+    """A field that holds a number, or None (the default) where another parameter leaves no use for it."""
+    return parameter(None, RangeOrNone(Range(least, most, whole=False)), about=about, symbol=symbol)
+
+
+def slots(default: int, *, about: str = "", symbol: str = "") -> Any:
+    """A field that holds a number of cache slots per class; 0 switches the cache off."""
+    return parameter(default, Range(0, math.inf, whole=True), about=about, symbol=symbol)
+
+
+def choice(default: str, words: Sequence[str], *, about: str = "", symbol: str = "") -> Any:
+    """A field that holds one of a few words."""
+    return parameter(default, Choice(tuple(words)), about=about, symbol=symbol)
+
+
+def switch(default: bool, *, about: str = "", symbol: str = "") -> Any:
+    """A field that is on or off."""
+    return parameter(default, Truth(), about=about, symbol=symbol)
 
 
 @dataclass(frozen=True)
-class RangeOrAuto:
-    """A number of a range, or the word "auto"."""
+class Described:
+    """One parameter as people read of it."""
 
-    range: Range
-
-    def problem(self, value: object) -> str | None:
-        """What is wrong with a value, or None."""
-        return None if value == "auto" or not self.range.problem(value) else f"must be {self}"
-
-    def __str__(self) -> str:
-        return f"{self.range} or 'auto'"
+    name: str
+    default: str
+    allowed: str
+    about: str
+    symbol: str
 
 
-def number_or_auto(default: float | str, least: float = -math.inf, most: float = math.inf) -> Any:
-    """A field that holds a number, or "auto" to have it found from the stream."""
-    return field(default=default, metadata={"allowed": RangeOrAuto(Range(least, most, whole=False))})
+def described(owner: type) -> list[Described]:
+    """Every parameter of a method's class, in the order of declaration, those of its bases first."""
+    return [_described(declared.name, declared) for declared in fields(owner)]
 
 
-def slots(default: int) -> Any:
-    """A field that holds a number of cache slots per class; 0 switches the cache off."""
-    return field(default=default, metadata={"allowed": Range(0, math.inf, whole=True)})
-
-
-def choice(default: str, words: Sequence[str]) -> Any:
-    """A field that holds one of a few words."""
-    return field(default=default, metadata={"allowed": Choice(tuple(words))})
-
-
-def switch(default: bool) -> Any:
-    """A field that is on or off."""
-    return field(default=default, metadata={"allowed": Truth()})
-
-
-def allowed(parameter: Field[Any]) -> str:
-    """What a parameter may be, for people."""
-    return str(parameter.metadata.get("allowed", "as documented"))
+def docstring(own: str, parameters: Mapping[str, Field[Any]]) -> str:
+    """A class's own docstring, and below it what each parameter means: what `help` shows."""
+    lines = [inspect.cleandoc(own), "", "Parameters:"]
+    for found in (_described(name, declared) for name, declared in parameters.items()):
+        symbol = f" ({found.symbol})" if found.symbol else ""
+        lines.append(f"    {found.name}{symbol}: {found.about} {_sentence(found)}".rstrip())
+    return "\n".join(lines) + "\n"
 
 
 def check(owner: Any) -> None:
     """Refuse a parameter outside its range, with a message that names it and the range."""
-    for parameter in fields(owner):
-        rule = parameter.metadata.get("allowed")
-        problem = rule.problem(getattr(owner, parameter.name)) if rule else None
+    for declared in fields(owner):
+        rule, value = declared.metadata.get("allowed"), getattr(owner, declared.name)
+        problem = rule.problem(value) if rule else None
         if problem:
-            value = getattr(owner, parameter.name)
-            default = "" if parameter.default is MISSING else f"; the default is {parameter.default!r}"
-            raise TrimtabError(f"{type(owner).__name__}: {parameter.name} {problem}, not {value!r}{default}.")
+            default = "" if declared.default is MISSING else f"; the default is {declared.default!r}"
+            raise TrimtabError(f"{type(owner).__name__}: {declared.name} {problem}, not {value!r}{default}.")
+
+
+def _described(name: str, declared: Field[Any]) -> Described:
+    return Described(
+        name=name,
+        default="" if declared.default is MISSING else repr(declared.default),
+        allowed=str(declared.metadata.get("allowed", "as documented")),
+        about=declared.metadata.get("about", ""),
+        symbol=declared.metadata.get("symbol", ""),
+    )
+
+
+def _sentence(found: Described) -> str:
+    default = f"; default {found.default}" if found.default else ""
+    return f"[{found.allowed}{default}]"

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.equations import Array
 
 
 class Prototypes:
@@ -28,18 +28,21 @@ class Prototypes:
     def open(self) -> None:
         """Nothing: prototypes do not depend on the images at hand."""
 
-    def written(self, label: int, slot: int, first_image: int) -> None:  # noqa: ARG002
+    def replacing(self, label: int, slot: int, first_image: int) -> None:
+        """Nothing: `renew` reads what the class holds by then."""
+
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:  # noqa: ARG002
         """Remember that a class has changed."""
         if self._slots.start <= slot < self._slots.stop:
             self._marked.add(label)
 
     def renew(self) -> list[int]:
-        """Make the marked classes' prototypes anew; which ones they were."""
+        """Recompute the prototypes of the marked classes; which ones they were."""
         labels = sorted(self._marked)
         self._marked.clear()
         for label in labels:
             stored = self._bank.occupied[label, self._slots] > 0
-            mean = self._bank.features[label, self._slots][stored].mean(axis=0)
+            mean = self._bank.features[label, self._slots][stored].mean(axis=0)  # v_c
             length = np.sqrt(mean @ mean)
             self.lengths[label] = length
             self.units[label] = mean / length if length > 0 else 0

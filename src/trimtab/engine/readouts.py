@@ -1,16 +1,18 @@
 """Read-outs: what an image and a class's stored items make together, one number per class.
 
-Each follows a bank: all classes are computed for a whole block when it opens, and at each write the written class again
-for the images that follow. `at(image)` is then a look-up.
+Each follows a bank. When a block opens, a (C, B) table is computed for all its images; each `Bank.write` pushes through
+`written`, which recomputes the written class's row for the images that follow. So `at(image)` computes nothing: it
+looks up a column that the last write left true.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine import kernels
+from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
-from trimtab.engine.equations import Array
+from trimtab.errors import TrimtabError
 
 
 class ReadOut:
@@ -24,7 +26,7 @@ class ReadOut:
 
     def at(self, image: Image) -> Array:
         """(C,): the read-out of one image, for every class."""
-        return self._table[:, image.row].copy()
+        return self._table[:, self._bank.row(image)].copy()
 
     def open(self) -> None:
         """Compute the whole table for a new block."""
@@ -32,7 +34,10 @@ class ReadOut:
         self._table = np.empty((classes, images), np.float32)
         self._compute(0, classes, 0)
 
-    def written(self, label: int, slot: int, first_image: int) -> None:
+    def replacing(self, label: int, slot: int, first_image: int) -> None:
+        """Nothing: `written` computes the class afresh."""
+
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:  # noqa: ARG002
         """Compute one class again for the images that are yet to come."""
         if self._slots.start <= slot < self._slots.stop:
             self._compute(label, label + 1, first_image)
@@ -46,7 +51,10 @@ class ReadOut:
 
 
 class MeanProducts(ReadOut):
-    """<f, v_c>, v_c the plain mean of a class's items: a dot with a mean is a mean of dots. 0 without items."""
+    """<f, v_c>, v_c the plain mean of a class's items: a dot with a mean is a mean of dots. 0 without items.
+
+    The visual prototypes v_c themselves are never needed here; `Prototypes` has them for the methods that move them.
+    """
 
     present: NDArray[np.bool_]  # (C,): the classes that have items, of the open block
 
@@ -55,9 +63,9 @@ class MeanProducts(ReadOut):
         self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
         super().open()
 
-    def written(self, label: int, slot: int, first_image: int) -> None:
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """Compute one class again for the images that are yet to come."""
-        super().written(label, slot, first_image)
+        super().written(label, slot, first_image, payload)
         if self._slots.start <= slot < self._slots.stop:
             self.present[label] = True
 
@@ -117,11 +125,12 @@ class RetrievalCosines(ReadOut):
 
 
 class NegativePenalties:
-    """What the items of a negative cache say against each class. (A(f Q_n') L_n in the papers' formulas.)
+    """What the items of a negative cache say against each class: A(f Q_n') L_n in the papers' formulas.
 
     An uncertain image is evidence against the classes it might have been mistaken for: those to which its prediction
     gave more than `mask_low` and less than `mask_high`. At most 1 / mask_low classes can have that much, so a short
-    list per item replaces a row of C numbers: at 1,000 classes that is thirty times less to keep and to read.
+    list per item (`marked`, `counts`) replaces its row of L_n: at 1,000 classes that is thirty times less to keep and
+    to read. An item is written with its probabilities as the payload of `Bank.write`.
     """
 
     def __init__(self, bank: Bank, slots: slice, alpha: float, beta: float, mask_low: float, mask_high: float) -> None:
@@ -141,7 +150,7 @@ class NegativePenalties:
 
     def at(self, image: Image) -> Array:
         """(C,): the summed strength of the items that speak against each class."""
-        return self._table[:, image.row].copy()
+        return self._table[:, self._bank.row(image)].copy()
 
     def of(self, features: Array) -> Array:
         """(V, C): the same for features (V, d) that stand for no image of the block: an image's other views."""
@@ -173,19 +182,24 @@ class NegativePenalties:
         self._table = np.zeros((classes, images), np.float32)
         self._add(0, classes, 0, self._slots.stop - self._slots.start, 0, 1)
 
-    def written(self, label: int, slot: int, first_image: int) -> None:
-        """Nothing: an item speaks only once it is marked, and `write` below does both."""
+    def replacing(self, label: int, slot: int, first_image: int) -> None:
+        """Take back what the old item said."""
+        if self._slots.start <= slot < self._slots.stop:
+            item = slot - self._slots.start
+            self._add(label, label + 1, item, item + 1, first_image, -1)
 
-    def write(self, label: int, slot: int, image: Image, score: float, probabilities: Array) -> None:
-        """Put an image into a slot of the bank and remember which classes it finds plausible."""
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
+        """Remember which classes the new item finds plausible, and let it speak against them."""
+        if not self._slots.start <= slot < self._slots.stop:
+            return
+        if payload is None:
+            raise TrimtabError("An item of a negative cache is written with its probabilities as the payload.")
         item = slot - self._slots.start
-        self._add(label, label + 1, item, item + 1, image.row, -1)  # what the old item said is taken back
-        self._bank.write(label, slot, image, score)
         low, high = self._bounds
-        plausible = np.flatnonzero((probabilities > low) & (probabilities < high))
+        plausible = np.flatnonzero((payload > low) & (payload < high))  # the item's row of L_n
         self.counts[label, item] = len(plausible)
         self.marked[label, item, : len(plausible)] = plausible
-        self._add(label, label + 1, item, item + 1, image.row, 1)
+        self._add(label, label + 1, item, item + 1, first_image, 1)
 
     def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
         kernels.add_penalties(

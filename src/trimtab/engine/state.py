@@ -3,37 +3,57 @@
 Because a state is only arrays, saving, loading, copying and counting its memory are written once, here.
 """
 
+from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trimtab.engine.arrays import Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
 
-Arrays = dict[str, NDArray[np.generic]]
-
 
 class State:
-    """Base of the methods' states: a dataclass whose fields are arrays, or hold arrays (a Bank, NegativeLabels)."""
+    """Base of the methods' states: a dataclass whose fields are arrays, or parts that hold arrays.
+
+    A part is anything with a method `arrays`: a Bank, a read-out, another State.
+    """
 
     def arrays(self) -> Arrays:
         """Every array of the state by its name; these are the live arrays, not copies."""
         found: Arrays = {}
-        for part in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            value = getattr(self, part.name)
-            if isinstance(value, np.ndarray):
-                found[part.name] = value
+        for name, part in self._parts():
+            if isinstance(part, np.ndarray):
+                found[name] = part
             else:
-                found.update({f"{part.name}.{name}": array for name, array in value.arrays().items()})
+                found.update({f"{name}.{inner}": array for inner, array in part.arrays().items()})
         return found
 
     def open(self, block: Block) -> None:
         """Make the similarities of a block's images with everything stored ready."""
-        for part in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, part.name)
-            if isinstance(value, Bank):
-                value.open(block)
+        for _, part in self._parts():
+            if isinstance(part, Bank | State):
+                part.open(block)
+
+    def banks(self) -> Iterator[Bank]:
+        """Every bank of the state: where the images are that a method keeps."""
+        for _, part in self._parts():
+            if isinstance(part, Bank):
+                yield part
+            elif isinstance(part, State):
+                yield from part.banks()
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            yield field.name, getattr(self, field.name)
+
+
+class Nothing(State):
+    """The state of a method that remembers nothing."""
+
+    def _parts(self) -> Iterator[tuple[str, Any]]:
+        return iter(())
 
 
 def fill(arrays: Arrays, values: Arrays) -> None:

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine.equations import Array
-from trimtab.engine.state import Arrays
+from trimtab.engine.arrays import Array, Arrays
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 
@@ -47,21 +46,18 @@ class AutoWeights:
         self.habit_weight = np.zeros(classes)  # how many images these are
         self.spread = np.ones(len(PARTS))  # mean variance of the logits over plausible classes; begins alike
         self.agreement = np.zeros(2)  # of retrieval with the prototypes, and of the prototypes with themselves
-        self._latest: _Combined | None = None
 
     def combine(self, parts: Mapping[str, Array]) -> Array:
         """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off."""
-        self._latest = self._combined(parts)
-        return self._latest.fused
+        return self._combined(parts).fused
 
-    def observe(self, parts: Mapping[str, Array]) -> None:
-        """Learn habits, spreads and agreement from an image."""
-        latest = self._latest if self._latest and self._latest.parts is parts else self._combined(parts)
-        self._latest = None  # what is learned now makes it stale
+    def step(self, parts: Mapping[str, Array]) -> Array:
+        """The same, and learn habits, spreads and agreement from the image."""
+        logs, unbiased, fused = self._combined(parts)
         loops.learn(
-            latest.logs,
-            latest.unbiased,
-            latest.fused,
+            logs,
+            unbiased,
+            fused,
             parts["prototype"],
             self.habit,
             self.habit_weight,
@@ -69,6 +65,7 @@ class AutoWeights:
             self.agreement,
             self.seen,
         )
+        return fused
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -102,13 +99,12 @@ class AutoWeights:
         loops.weigh(logs, self.habits, self.habit, self.habit_weight, self._forces(), unbiased, fused)
         np.exp(fused, out=fused)
         fused /= fused.sum()
-        return _Combined(parts, logs, unbiased, fused)
+        return _Combined(logs, unbiased, fused)
 
 
 class _Combined(NamedTuple):
-    """One image's way through `combine`, kept until `observe` so that it is not gone twice."""
+    """One image's way through `combine`."""
 
-    parts: Mapping[str, Array]
     logs: Array  # (3, C): the parts' logits
     unbiased: Array  # (3, C): without their habits
     fused: Array  # (C,)

@@ -7,10 +7,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from trimtab.engine.equations import Array
-
-Doubles = NDArray[np.float64]
-VECTORISE = {"reassoc", "contract", "nsz"}  # sums may be reordered; nothing else is relaxed
+from trimtab.engine.arrays import Array, Doubles
+from trimtab.engine.kernels import VECTORIZE
 
 WARM_UP = 20.0  # images after which the parts that learn have half their force, and a habit is half believed
 SAME = np.float32(1e-4)  # values that differ by less are equal but for rounding
@@ -56,7 +54,7 @@ def forces(shares: Doubles, spread: Doubles, trusted: float, seen: int) -> Doubl
     return used
 
 
-@njit(cache=True, fastmath=VECTORISE, nogil=True)
+@njit(cache=True, fastmath=VECTORIZE, nogil=True)
 def weigh(
     logs: Array, habits: Doubles, habit: Doubles, habit_weight: Doubles, force: Doubles, unbiased: Array, scores: Array
 ) -> None:
@@ -80,7 +78,7 @@ def weigh(
     scores -= scores.max()
 
 
-@njit(cache=True, fastmath=VECTORISE, nogil=True)
+@njit(cache=True, fastmath=VECTORIZE, nogil=True)
 def learn(
     logs: Array,
     unbiased: Array,

@@ -14,10 +14,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Image
-from trimtab.engine.equations import Array
-from trimtab.engine.state import Arrays
-from trimtab.fusion.loops import VECTORISE, WARM_UP, WINDOW, mean_at_highest, trust
+from trimtab.engine.kernels import VECTORIZE
+from trimtab.fusion.loops import WARM_UP, WINDOW, mean_at_highest, trust
 
 FORCE = 2.0  # spread of the prototypes' logits over that of the text's
 
@@ -60,7 +60,7 @@ def _usual(figures: NDArray[np.float64]) -> float:
     return figures[COSINES] / max(figures[COSINE_WEIGHT], 1e-9)
 
 
-@njit(cache=True, fastmath=VECTORISE, nogil=True)
+@njit(cache=True, fastmath=VECTORIZE, nogil=True)
 def _learn(
     figures: NDArray[np.float64], text: Array, logits: Array, cosines: Array, holds_items: NDArray[np.bool_]
 ) -> None:

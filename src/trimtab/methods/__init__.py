@@ -1,50 +1,22 @@
 """The methods: one file per paper, behind one interface.
 
-The table is data; a method's module is imported only when it is asked for. A package of yours joins it with an entry
-point in the group "trimtab.methods" whose value is the method's class.
+`registry.BUILT_IN` is the list of their names; a method's module is imported only when it is asked for.
 """
 
-import importlib
-from importlib.metadata import entry_points
-from typing import Any
+from collections.abc import Callable
 
-from trimtab.errors import TrimtabError
+from trimtab import registry
 from trimtab.methods.base import Method
-from trimtab.methods.table import METHODS, TRAITS, MethodInfo
+from trimtab.methods.facts import TRAITS, MethodInfo
+from trimtab.registry import list_methods
 
-__all__ = ["METHODS", "TRAITS", "Method", "MethodInfo", "list_methods", "make_method", "method_class"]
-
-
-def list_methods() -> list[str]:
-    """The names of all methods, those of installed packages included."""
-    return [info.name for info in METHODS] + sorted(_plugins())
+method_class: Callable[[str], type[Method]] = registry.method_class
+make_method: Callable[..., Method] = registry.make_method
 
 
-def method_class(name: str) -> type[Method]:
-    """The class of a method by its name."""
-    for info in METHODS:
-        if info.name == name:
-            module, attribute = info.where.split(":")
-            found: type[Method] = getattr(importlib.import_module(module), attribute)
-            return found
-    plugins = _plugins()
-    if name in plugins:
-        loaded: type[Method] = plugins[name].load()
-        return loaded
-    raise TrimtabError(f"There is no method {name!r}; the methods are {', '.join(list_methods())}.")
+def info_of(name: str) -> MethodInfo:
+    """The record of a method; one that brings none is known by its name."""
+    return method_class(name).info or MethodInfo(title=name)
 
 
-def make_method(name: str, **parameters: Any) -> Method:
-    """A method by its name, with hyper-parameters by theirs."""
-    found = method_class(name)
-    known = set(found.__dataclass_fields__)
-    for parameter in parameters:
-        if parameter not in known:
-            raise TrimtabError(
-                f"{name} has no parameter {parameter!r}; it has {', '.join(sorted(known)) or 'no parameters'}."
-            )
-    return found(**parameters)
-
-
-def _plugins() -> dict[str, Any]:
-    return {entry.name: entry for entry in entry_points(group="trimtab.methods")}
+__all__ = ["TRAITS", "Method", "MethodInfo", "info_of", "list_methods", "make_method", "method_class"]

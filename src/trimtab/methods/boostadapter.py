@@ -18,10 +18,32 @@ from typing import ClassVar
 
 import numpy as np
 
+from trimtab.engine.arrays import Array
 from trimtab.engine.block import Image, Query
-from trimtab.engine.equations import Array, affinity
+from trimtab.engine.equations import affinity
+from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, slots
+from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.tda import TDA, TDAState
+
+# The released program's room for boosting samples, by data set; the rest is TDA's.
+BOOST_SLOTS = {
+    "imagenet": 0,
+    "imagenet-a": 3,
+    "imagenet-v2": 1,
+    "imagenet-r": 3,
+    "imagenet-sketch": 1,
+    "caltech101": 2,
+    "dtd": 0,
+    "eurosat": 0,
+    "fgvc-aircraft": 2,
+    "food101": 3,
+    "flowers102": 0,
+    "oxford-pets": 0,
+    "stanford-cars": 3,
+    "sun397": 1,
+    "ucf101": 0,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +51,29 @@ class BoostAdapter(TDA):
     """TDA with regional bootstrapping."""
 
     name: ClassVar[str] = "boostadapter"
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="BoostAdapter",
+        paper="Regional Bootstrapping",
+        year=2024,
+        venue="NeurIPS",
+        keeps="two caches",
+        views="several",
+        traits=CACHE,
+        look=("#56B4E9", "v", "-"),
+    )
+    released_values: ClassVar[Released] = {
+        dataset: {**TDA.released_values[dataset], "boost_slots": room} for dataset, room in BOOST_SLOTS.items()
+    }
 
-    boost_slots: int = slots(2)
-    query: Query = choice("plain", ("plain", "confident_mean"))
+    boost_slots: int = slots(
+        2, symbol="delta", about="Room per class for the image's own confident views beyond positive_slots."
+    )
+    query: Query = choice(
+        "plain",
+        ("plain", "confident_mean"),
+        about="What stands for an image: its plain view, or the mean of its confident views (released on the ImageNet "
+        "variants).",
+    )
 
     def logits(self, image: Image, state: TDAState) -> Array:
         """(C,): as TDA's, from a positive cache that the confident views have joined."""
@@ -41,7 +83,7 @@ class BoostAdapter(TDA):
         return image.logits + support - state.penalties.at(image)
 
     def _boost(self, support: Array, image: Image, state: TDAState) -> None:
-        """Make the support anew for the classes that a confident view believes in."""
+        """Recompute the support of the classes that a confident view believes in."""
         block, bank = image.block, state.bank
         kept = block.kept[image.row]
         entropies = block.view_entropies[image.row, kept]
@@ -51,7 +93,7 @@ class BoostAdapter(TDA):
         for label in set(labels.tolist()):
             stored = bank.occupied[label, positive] > 0
             scores = np.concatenate([bank.scores[label, positive][stored], entropies[labels == label]])
-            products = np.concatenate([bank.products[label, positive, image.row][stored], likeness[labels == label]])
+            products = np.concatenate([bank.similarities(image)[label, positive][stored], likeness[labels == label]])
             lowest = np.argsort(scores, kind="stable")[:room]
             support[label] = affinity(products[lowest], self.positive_alpha, self.positive_beta).sum()
 
@@ -61,3 +103,7 @@ class BoostAdapter(TDA):
             return None
         free = state.bank.free_slot("negative", image.label)
         return state.bank.oldest_slot("negative", image.label) if free is None else free
+
+    def operations(self, size: Size) -> float:
+        """TDA's, and the likeness of the confident views to the image."""
+        return super().operations(size) + (size.products(1, size.kept) if size.views > 1 else 0)

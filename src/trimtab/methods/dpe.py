@@ -3,7 +3,7 @@
 Paper: Zhang, Stepputtis, Sycara, Xie, "Dual Prototype Evolving for Test-Time Generalization of Vision-Language Models",
 NeurIPS 2024.
 
-    t' = normalise(t + R_t),  v' = normalise(v + R_v)
+    t' = normalize(t + R_t),  v' = normalize(v + R_v)
     L = H(softmax(s f t' + A(f v'))) + lambda InfoNCE(v' -> t')
     R = one AdamW step from 0 on L; predict the plain view with t', v'
     if that prediction is sure:  t <- running mean of t'
@@ -17,7 +17,7 @@ NeurIPS 2024.
 
 As in the released program, which differs from the paper: the InfoNCE loss has one direction, over the classes present,
 at temperature 0.01; the entropy is that of the mean logits of the confident views, not of their mean probability; what
-is cached is the mean of the confident views, not normalised again.
+is cached is the mean of the confident views, not normalized again.
 
 No automatic differentiation. The text moves with every sure image, and with it all sums of the InfoNCE gradient: three
 products of C x C x d. They are computed afresh once a text has moved by `text_tolerance` in units of the temperature,
@@ -26,19 +26,41 @@ change (alignment.py).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from trimtab.engine.alignment import Alignment
-from trimtab.engine.block import Block, Image, Query
-from trimtab.engine.equations import Array, affinity, entropy, normalised_entropy, softmax
-from trimtab.engine.moving_text import LastAnswer, RunningText
+from trimtab.engine.arrays import Array
+from trimtab.engine.block import Image, Query
+from trimtab.engine.equations import affinity, entropy, normalized_entropy, softmax
+from trimtab.engine.moving_text import RunningText
+from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, slots
 from trimtab.engine.residuals import Terms, entropy_slopes, one_step, residual_gradients
 from trimtab.engine.state import State
-from trimtab.methods.base import CacheMethod
+from trimtab.methods.base import CONFIDENT_MEAN, CacheMethod
+from trimtab.methods.facts import CACHE, EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, MethodInfo, Released, Templates
 from trimtab.task import Task
+
+# The released program's alpha and beta of A(x), learning rate and weight of the align loss, by data set.
+RELEASED = {
+    "imagenet": (6.0, 5.0, 6e-4, 0.5),
+    "imagenet-a": (6.0, 5.0, 3e-4, 2.5),
+    "imagenet-v2": (3.0, 8.0, 5e-4, 0.5),
+    "imagenet-r": (3.0, 8.0, 6e-4, 0.0),
+    "imagenet-sketch": (7.0, 7.45, 6e-4, 0.2),
+    "caltech101": (15.0, 5.0, 6e-4, 0.2),
+    "dtd": (6.0, 3.0, 6e-4, 0.2),
+    "eurosat": (3.0, 8.0, 5e-5, 0.2),
+    "fgvc-aircraft": (6.0, 2.0, 6e-4, 0.2),
+    "food101": (3.0, 1.0, 2e-4, 0.2),
+    "flowers102": (2.5, 5.0, 1e-4, 0.2),
+    "oxford-pets": (4.0, 7.0, 5e-5, 0.2),
+    "stanford-cars": (3.0, 7.0, 1e-4, 1.5),
+    "sun397": (6.0, 3.0, 2e-4, 0.2),
+    "ucf101": (9.0, 8.0, 4e-4, 0.2),
+}
 
 
 @dataclass
@@ -51,7 +73,13 @@ class DPEState(State):
     means: Array  # (C, d): of each class's features; unit
     lengths: Array  # (C,): of the means before that; 0 for a class that holds nothing
     alignment: Alignment
-    answers: LastAnswer[tuple[Array, Array]]  # logits, and the moved text
+
+
+class Adapted(NamedTuple):
+    """What one image's residuals lead to."""
+
+    logits: Array  # (C,)
+    moved_text: Array  # t', (C, d)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,22 +88,78 @@ class DPE(CacheMethod):
 
     name: ClassVar[str] = "dpe"
     parts: ClassVar[tuple[str, ...]] = ("adapted",)
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="DPE",
+        paper="Dual Prototype Evolving",
+        year=2024,
+        venue="NeurIPS",
+        keeps="a cache, moving text",
+        gradients=True,
+        traits=CACHE | {"Multimodal"},
+        look=("#009E73", "D", "-"),
+    )
+    released_values: ClassVar[Released] = {
+        dataset: {
+            "positive_alpha": alpha,
+            "positive_beta": beta,
+            "lr_text": rate,
+            "lr_image": rate,
+            "align_weight": align,
+            "query": "confident_mean" if dataset == "imagenet-a" else "plain",
+        }
+        for dataset, (alpha, beta, rate, align) in RELEASED.items()
+    }
+    templates: ClassVar[Templates] = {
+        **SPECIFIC_TEMPLATES,
+        **dict.fromkeys(RENDITIONS, "imagenet80"),
+        **dict.fromkeys(EVERYDAY, "imagenet7"),
+        "stanford-cars": "car-colours",
+    }
 
-    positive_slots: int = slots(3)
-    positive_alpha: float = number(6.0, least=0)
-    positive_beta: float = number(5.0, least=0)
-    lr_text: float = number(6e-4, least=0)
-    lr_image: float = number(6e-4, least=0)
-    align_weight: float = number(0.5, least=0)
-    temperature: float = number(0.01, least=1e-3)
-    adam_eps: float = number(1e-3, least=1e-12)
-    evolve_threshold: float = number(0.1, least=0)
-    text_tolerance: float = number(1e-3, least=0)
-    query: Query = choice("plain", ("plain", "confident_mean"))
+    positive_slots: int = slots(3, symbol="M", about="Items per class in the cache: those of lowest entropy.")
+    positive_alpha: float = number(
+        6.0, least=0, symbol="alpha", about="Strength of the visual prototypes. Released values: 2.5 to 15."
+    )
+    positive_beta: float = number(
+        5.0, least=0, symbol="beta", about="Sharpness of A(x) = alpha exp(-beta (1 - x)). Released values: 1 to 8."
+    )
+    lr_text: float = number(6e-4, least=0, symbol="eta", about="Length of the text residuals' one AdamW step.")
+    lr_image: float = number(6e-4, least=0, symbol="eta", about="Length of the visual residuals' one AdamW step.")
+    align_weight: float = number(
+        0.5, least=0, symbol="lambda", about="Weight of the InfoNCE loss that draws prototypes to their texts; 0: off."
+    )
+    temperature: float = number(
+        0.01, least=1e-3, symbol="tau", about="Divides the matches in the InfoNCE loss; the released program's value."
+    )
+    adam_eps: float = number(
+        1e-3,
+        least=1e-12,
+        symbol="epsilon of AdamW",
+        about="Gradients far below it hardly move a prototype; the released program's value.",
+    )
+    evolve_threshold: float = number(
+        0.1,
+        least=0,
+        symbol="tau_t",
+        about="Entropy, in nats over log2 C, below which an image moves the text.",
+    )
+    text_tolerance: float = number(
+        1e-3,
+        least=0,
+        about="How far a text may move, in temperatures, before all sums of the align loss are computed afresh. 0 is "
+        "exact and slower (docs/fidelity.md).",
+    )
+    query: Query = choice(
+        "plain",
+        ("plain", "confident_mean"),
+        about="What the moved prototypes are asked about: the plain view, or the mean of the confident views (released "
+        "on ImageNet-A).",
+    )
 
-    def look(self, task: Task, views: Array, first: int) -> Block:
-        """A block of images; the mean of its confident views stands for an image while the prototypes learn."""
-        return Block(task, views, first, self.view_fraction, "confident_mean")
+    @property
+    def query_of_block(self) -> Query:
+        """The mean of the confident views stands for an image while the prototypes learn."""
+        return CONFIDENT_MEAN
 
     def new_state(self, task: Task) -> DPEState:
         """The given text, and an empty cache."""
@@ -88,31 +172,36 @@ class DPE(CacheMethod):
             alignment=Alignment(
                 task.text_prototypes, self.temperature, one_sided=True, text_tolerance=self.text_tolerance
             ),
-            answers=LastAnswer(),
         )
 
-    def observe(self, image: Image, state: DPEState) -> None:
-        """Offer the image to the cache, and let the text evolve if the prediction is sure."""
-        seen = state.text.seen_by(image)
+    def moving_text(self, state: DPEState) -> RunningText:
+        """The text evolves with every sure image."""
+        return state.text
+
+    def step(self, image: Image, state: DPEState) -> dict[str, Array]:
+        """Offer the image to the cache, predict it, and let the text evolve if the prediction is sure."""
+        return {"adapted": softmax(self.adapt(image, state))}
+
+    def adapt(self, image: Image, state: DPEState) -> Array:
+        """(C,): the logits of a step."""
         if self.writes_first:
-            self._write(seen, state)
-            logits, moved = state.answers.keep(image, self._answer(seen, state))
-        else:
-            logits, moved = state.answers.recall(image) or self._answer(seen, state)
-            self._write(seen, state)
-        if normalised_entropy(float(entropy(softmax(logits))), len(logits)) < self.evolve_threshold:
-            state.text.take_in(moved)
+            self._write(image, state)
+        adapted = self.adapted(image, state)
+        if not self.writes_first:
+            self._write(image, state)
+        if normalized_entropy(float(entropy(softmax(adapted.logits))), len(adapted.logits)) < self.evolve_threshold:
+            state.text.take_in(adapted.moved_text)
             if self.align_weight:
                 state.alignment.move_text(state.text.units)
+        return adapted.logits
+
+    def observe(self, image: Image, state: DPEState) -> None:
+        """A whole step: whether the text moves depends on the prediction."""
+        self.adapt(image, state)
 
     def predict(self, image: Image, state: DPEState) -> dict[str, Array]:
         """One part: the softmax of the adapted logits."""
-        return {"adapted": softmax(self.logits(image, state))}
-
-    def logits(self, image: Image, state: DPEState) -> Array:
-        """(C,): the image under the prototypes that one step has moved."""
-        known = state.answers.recall(image)
-        return (known or state.answers.keep(image, self._answer(state.text.seen_by(image), state)))[0]
+        return {"adapted": softmax(self.adapted(image, state).logits)}
 
     def _write(self, image: Image, state: DPEState) -> None:
         """Keep the image if there is room in its class, or in the place of the least certain one."""
@@ -130,8 +219,8 @@ class DPE(CacheMethod):
         if self.align_weight:
             state.alignment.write(label, state.means[label])
 
-    def _answer(self, image: Image, state: DPEState) -> tuple[Array, Array]:
-        """The final logits, and the text that the step has moved."""
+    def adapted(self, image: Image, state: DPEState) -> Adapted:
+        """The image under the prototypes that one step has moved; nothing is written."""
         text, present = state.text, state.lengths > 0
         support = affinity(state.means @ image.feature, self.positive_alpha, self.positive_beta) * present
         slopes = entropy_slopes((image.logits + support)[None])
@@ -146,4 +235,10 @@ class DPE(CacheMethod):
 
         asked = image.plain if self.query == "plain" else image.feature
         support = affinity(moved_visual @ asked, self.positive_alpha, self.positive_beta) * present
-        return scale * (moved_text @ asked) + support, moved_text
+        return Adapted(scale * (moved_text @ asked) + support, moved_text)
+
+    def operations(self, size: Size) -> float:
+        """Zero-shot of the views, visual prototypes, one step with its one-sided alignment, the moved prototypes."""
+        step = 2 * size.products(1, size.classes) + size.products(1, size.classes * self.positive_slots)
+        alignment = 3 * size.products(size.classes, size.classes) if self.align_weight else 0.0
+        return size.products(size.views, size.classes) + step + alignment + 2 * size.products(1, size.classes)

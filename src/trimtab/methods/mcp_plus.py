@@ -1,17 +1,19 @@
-"""MCP++: MCP's caches, and residuals of the text and visual prototypes learned anew for every image.
+"""MCP++: MCP's caches, and residuals of the text and visual prototypes learned afresh for every image.
 
 Paper: as MCP (ICCV 2025), equations 6 to 10. After the caches are written:
 
-    t'_c = normalise(t_c + R_t),  v'_c = normalise(v_c + R_v)                        Eq. 6
+    t'_c = normalize(t_c + R_t),  v'_c = normalize(v_c + R_v)                        Eq. 6
     L = L_entro + lambda L_align + gamma L_contrast                                  Eq. 10
     R = one AdamW step from 0 on L; predict with t', v'; forget R
 
-| paper            | here                                                                                        |
-|------------------|---------------------------------------------------------------------------------------------|
-| L_entro (Eq. 7)  | entropy of the confident views' mean prediction, each from text, prototypes and negatives   |
-| L_align (Eq. 8)  | both directions of InfoNCE between t' and v' over the classes that hold items (alignment.py) |
-| L_contrast (9)   | -log(1 - mean cosine of v' and the class's negative items), over the classes that have both  |
-| lambda, gamma    | `align_weight`, `contrast_weight`; a weight of 0 switches a loss off                         |
+| equation                       | as a number             | its gradient, in closed form                           |
+|--------------------------------|-------------------------|--------------------------------------------------------|
+| 6: moved prototypes            | `joint_loss.joint_loss` | `engine.residuals.one_step`, `residual_gradients`      |
+| 7: L_entro, of confident views | `joint_loss.entropy_loss` | `MCPPlus.gradients`, `engine.residuals.entropy_slopes` |
+| 8: L_align, both directions    | `joint_loss.align_loss` | `engine.alignment.Alignment`                           |
+| 9: L_contrast                  | `joint_loss.contrast_loss` | `contrast_term`                                     |
+| 10: joint loss                 | `joint_loss.joint_loss` | `loss_gradients`                                       |
+| 1 to 5, the caches             | as in mcp.py            |                                                        |
 
 No automatic differentiation: the three gradients have closed forms and the step is -lr g / (|g| + eps).
 
@@ -23,117 +25,189 @@ features and the unmoved text.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from trimtab.engine.alignment import Alignment
+from trimtab.engine.arrays import Array, Floats
 from trimtab.engine.block import Image
-from trimtab.engine.equations import Array, affinity, confident_views, entropy, normalised_entropy, softmax
-from trimtab.engine.moving_text import LastAnswer, RunningText
+from trimtab.engine.equations import affinity, confident_views, entropy, normalized_entropy, softmax
+from trimtab.engine.moving_text import RunningText
+from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, switch
 from trimtab.engine.prototypes import Prototypes
-from trimtab.engine.residuals import Floats, Terms, entropy_slopes, one_step, residual_gradients
-from trimtab.methods.mcp import MCP, MCPState
+from trimtab.engine.residuals import Terms, entropy_slopes, one_step, residual_gradients
+from trimtab.engine.state import State
+from trimtab.methods.facts import CACHE, MethodInfo, Released
+from trimtab.methods.joint_loss import CONTRAST_FLOOR
+from trimtab.methods.three_caches import ThreeCacheMethod, ThreeCaches, released_affinity
 from trimtab.task import Task
 
-CONTRAST_FLOOR = 1e-7  # the paper's epsilon inside the logarithm of Eq. 9
+# The released program's learning rates, by data set.
+LEARNING_RATES = {
+    "imagenet": 6e-5,
+    "imagenet-a": 3e-4,
+    "imagenet-v2": 8e-5,
+    "imagenet-r": 8e-5,
+    "imagenet-sketch": 1e-4,
+    "caltech101": 8e-5,
+    "dtd": 6e-4,
+    "eurosat": 4e-4,
+    "fgvc-aircraft": 1e-4,
+    "food101": 2e-4,
+    "flowers102": 8e-4,
+    "oxford-pets": 4e-4,
+    "stanford-cars": 1e-4,
+    "sun397": 3e-4,
+    "ucf101": 8e-4,
+}
 
 
 @dataclass
-class MCPPlusState(MCPState):
+class MCPPlusState(State):
     """MCP's caches, and the prototypes made of them."""
 
+    caches: ThreeCaches
     prototypes: Prototypes  # v_c, of the entropy and align caches
     negatives: Prototypes  # means of the negative cache
     alignment: Alignment  # the gradient of L_align
     text: RunningText  # moves only with `evolve_text`
-    answers: LastAnswer[tuple[dict[str, Array], Array]]  # the parts, and the moved text
+
+
+class Answer(NamedTuple):
+    """What one image's residuals lead to."""
+
+    parts: dict[str, Array]
+    moved_text: Floats  # t', (C, d)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MCPPlus(MCP):
+class MCPPlus(ThreeCacheMethod):
     """MCP with residual learning. Defaults are the paper's; eps is the released program's."""
 
     name: ClassVar[str] = "mcp_plus"
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="MCP++",
+        paper="Multi-Cache Enhanced Prototype Learning",
+        year=2025,
+        venue="ICCV",
+        keeps="three caches",
+        gradients=True,
+        traits=CACHE | {"Multimodal", "HighEntro", "ExpTestDist"},
+        look=("#CC79A7", "X", "-"),
+    )
+    released_values: ClassVar[Released] = {
+        dataset: {**released_affinity(dataset), "learning_rate": rate} for dataset, rate in LEARNING_RATES.items()
+    }
 
-    positive_alpha: float = number(3.0, least=0)  # the residuals need a fixed one; the middle of the authors' values
-    learning_rate: float = number(1e-4, least=0)
-    adam_eps: float = number(1e-3, least=1e-12)
-    entropy_weight: float = number(1.0, least=0)
-    align_weight: float = number(0.5, least=0)
-    contrast_weight: float = number(0.2, least=0)
-    temperature: float = number(1.0, least=1e-3)
-    one_sided: bool = switch(False)
-    evolve_text: bool = switch(False)
-    evolve_threshold: float = number(0.1, least=0)
+    positive_alpha: float = number(
+        3.0,
+        least=0,
+        symbol="alpha of A, Eq. 4",
+        about="Strength of the visual prototypes' A(x) = alpha exp(-beta (1 - x)). Released values: 1 to 5.5.",
+    )
+    positive_beta: float = number(
+        8.0, least=0, symbol="beta of A, Eq. 4", about="Sharpness of A(x). Released values: 1 to 8."
+    )
+    learning_rate: float = number(
+        1e-4, least=0, symbol="lr", about="Length of the one AdamW step; 0 leaves MCP with the paper's prototype term."
+    )
+    adam_eps: float = number(
+        1e-3,
+        least=1e-12,
+        symbol="epsilon of AdamW",
+        about="Gradients far below it hardly move a prototype; the released program's value.",
+    )
+    entropy_weight: float = number(1.0, least=0, about="Weight of L_entro, Eq. 7; 0 switches it off.")
+    align_weight: float = number(
+        0.5, least=0, symbol="lambda", about="Weight of L_align, Eq. 8, which draws texts and prototypes together."
+    )
+    contrast_weight: float = number(
+        0.2, least=0, symbol="gamma", about="Weight of L_contrast, Eq. 9, which keeps prototypes off negative items."
+    )
+    temperature: float = number(
+        1.0, least=1e-3, about="Divides the matches in L_align; the paper has none (1), the released program 0.01."
+    )
+    one_sided: bool = switch(
+        False, about="Only the first direction of L_align, as in DPE and the released program; faster."
+    )
+    evolve_text: bool = switch(
+        False, about="Keep a running mean of the moved texts of sure images, as the released program does."
+    )
+    evolve_threshold: float = number(
+        0.1, least=0, about="Entropy, in nats over log2 C, below which an image is sure; only with evolve_text."
+    )
 
     def new_state(self, task: Task) -> MCPPlusState:
         """Empty caches, no prototypes yet."""
-        caches = super().new_state(task)
+        caches = self.new_caches(task, (self.positive_alpha, self.positive_beta))
         bank = caches.bank
         return MCPPlusState(
-            **vars(caches),
+            caches=caches,
             prototypes=Prototypes(bank, slice(1, bank.sections["align"].stop)),
             negatives=Prototypes(bank, bank.sections["negative"]),
             alignment=Alignment(task.text_prototypes, self.temperature, one_sided=self.one_sided),
             text=RunningText(task.text_prototypes),
-            answers=LastAnswer(),
         )
 
-    def observe(self, image: Image, state: MCPPlusState) -> None:  # type: ignore[override]
-        """Write the caches and renew the prototypes of the classes that changed."""
-        if not self.evolve_text:
-            self._write(image, state)
-            return
-        seen = self._see_again(image, state)
-        if self.writes_first:
-            self._write(seen, state)
-            parts, moved = state.answers.keep(image, self._answer(seen, state))
-        else:
-            parts, moved = state.answers.recall(image) or self._answer(seen, state)
-            self._write(seen, state)
-        if normalised_entropy(float(entropy(parts["prototype"])), len(seen.logits)) < self.evolve_threshold:
-            state.text.take_in(moved)
-            state.alignment.move_text(state.text.units)
+    def moving_text(self, state: MCPPlusState) -> RunningText | None:
+        """The text moves only in the released program's form."""
+        return state.text if self.evolve_text else None
 
-    def predict(self, image: Image, state: MCPPlusState) -> dict[str, Array]:  # type: ignore[override]
+    def step(self, image: Image, state: MCPPlusState) -> dict[str, Array]:
+        """Write the caches and predict; a sure prediction moves the text, if it may move."""
+        if self.writes_first:
+            self._write(image, state)
+        answer = self._answer(image, state)
+        if not self.writes_first:
+            self._write(image, state)
+        if self.evolve_text:
+            self._evolve(answer, state)
+        return answer.parts
+
+    def observe(self, image: Image, state: MCPPlusState) -> None:
+        """Write the caches; what may move the text needs the prediction too."""
+        if self.evolve_text:
+            self.step(image, state)
+        else:
+            self._write(image, state)
+
+    def predict(self, image: Image, state: MCPPlusState) -> dict[str, Array]:
         """MCP's three parts, from prototypes that one step for this image has moved."""
-        if not self.evolve_text:
-            return self._answer(image, state)[0]
-        known = state.answers.recall(image)
-        return (known or state.answers.keep(image, self._answer(self._see_again(image, state), state)))[0]
+        return self._answer(image, state).parts
 
     def _write(self, image: Image, state: MCPPlusState) -> None:
-        super().observe(image, state)
+        """Write the caches and renew the prototypes of the classes that changed."""
+        state.caches.write(image, self)
         for label in state.prototypes.renew():
             state.alignment.write(label, state.prototypes.units[label])
         state.negatives.renew()
 
-    def _see_again(self, image: Image, state: MCPPlusState) -> Image:
-        """The image under the text as it has become."""
-        seen = state.text.seen_by(image)
-        state.bank.open(seen.block)
-        return seen
+    def _evolve(self, answer: Answer, state: MCPPlusState) -> None:
+        probabilities = answer.parts["prototype"]
+        if normalized_entropy(float(entropy(probabilities)), len(probabilities)) < self.evolve_threshold:
+            state.text.take_in(answer.moved_text)
+            state.alignment.move_text(state.text.units)
 
-    def _answer(self, image: Image, state: MCPPlusState) -> tuple[dict[str, Array], Array]:
+    def _answer(self, image: Image, state: MCPPlusState) -> Answer:
         """The parts of the prediction, and the text that the step has moved."""
-        text, prototypes = state.text.units, state.prototypes
+        text, prototypes, caches = state.text.units, state.prototypes, state.caches
         text_gradients, visual_gradients = self.gradients(image, state)
-        moved_text = one_step(text, _ones(text), text_gradients, self.learning_rate, self.adam_eps)
-        moved_visual = one_step(
-            prototypes.units, prototypes.lengths, visual_gradients, self.learning_rate, self.adam_eps
-        )
+        rate, eps = self.learning_rate, self.adam_eps
+        moved_text = one_step(text, _ones(text), text_gradients, rate, eps)  # Eq. 6, left
+        moved_visual = one_step(prototypes.units, prototypes.lengths, visual_gradients, rate, eps)  # Eq. 6, right
         scale = np.float32(image.block.task.logit_scale)
-        present = prototypes.lengths > 0
-        support = affinity(moved_visual @ image.feature, self.positive_alpha, self.positive_beta) * present
+        holds_items = prototypes.lengths > 0
+        support = affinity(moved_visual @ image.feature, self.positive_alpha, self.positive_beta) * holds_items
+        logits = scale * (moved_text @ image.feature) + support - caches.penalties.at(image)
         voters = image.block.kept_features[image.row]
         parts = {
             "text": softmax(scale * (voters @ moved_text.T)).mean(axis=0),
-            "prototype": softmax(scale * (moved_text @ image.feature) + support - state.penalties.at(image)),  # Eq. 4
-            "retrieval": softmax(scale * state.retrieved.at(image)),  # Eq. 3
+            "prototype": softmax(logits),  # Eq. 4
+            "retrieval": softmax(scale * caches.retrieved.at(image)),  # Eq. 3
         }
-        return {name: np.asarray(part, np.float32) for name, part in parts.items()}, moved_text
+        return Answer({name: np.asarray(part, np.float32) for name, part in parts.items()}, moved_text)
 
     def gradients(self, image: Image, state: MCPPlusState) -> tuple[Floats, Floats]:
         """(C, d) each: the gradient of the joint loss at the residuals of the text and of the visual prototypes."""
@@ -141,7 +215,7 @@ class MCPPlus(MCP):
         support = self._support(views, image, state)
         logits = image.block.view_logits[image.row] + support - self._against(views, image, state)
         kept = confident_views(entropy(softmax(logits)), self.view_fraction)
-        slopes = np.float32(self.entropy_weight) * entropy_slopes(logits[kept])
+        slopes = np.float32(self.entropy_weight) * entropy_slopes(logits[kept])  # Eq. 7
         return loss_gradients(
             state,
             views[kept],
@@ -155,14 +229,24 @@ class MCPPlus(MCP):
         """(V, C): A(f_n v_c) with the unit prototypes."""
         lengths = state.prototypes.lengths
         if len(views) == 1:  # the bank already knows <f, v_c>
-            likeness = np.divide(state.visual.at(image), lengths, where=lengths > 0, out=np.zeros_like(lengths))[None]
+            visual = state.caches.visual.at(image)
+            likeness = np.divide(visual, lengths, where=lengths > 0, out=np.zeros_like(lengths))[None]
         else:
             likeness = views @ state.prototypes.units.T
         return affinity(likeness, self.positive_alpha, self.positive_beta) * (lengths > 0)
 
     def _against(self, views: Array, image: Image, state: MCPPlusState) -> Array:
         """(V, C): what the negative cache says against each class."""
-        return state.penalties.at(image)[None] if len(views) == 1 else state.penalties.of(views)
+        penalties = state.caches.penalties
+        return penalties.at(image)[None] if len(views) == 1 else penalties.of(views)
+
+    def operations(self, size: Size) -> float:
+        """MCP's, and one step: entropy over the views (forward), its gradients (backward), both sides of L_align."""
+        forward = size.products(size.views, size.classes * (1 + self.negative_slots))
+        backward = 2 * size.products(size.kept, size.classes)
+        alignment = 3 * size.products(size.classes, size.classes) if self.align_weight else 0.0
+        moved = size.products(size.kept + 2, size.classes)
+        return super().operations(size) + forward + backward + alignment + moved
 
 
 def loss_gradients(
@@ -173,24 +257,24 @@ def loss_gradients(
     align_weight: float,
     contrast_weight: float,
 ) -> tuple[Floats, Floats]:
-    """The gradients of Eq. 10 at the residuals; the entropy enters by its slopes along the kept views. # Eq. 10"""
+    """The gradients of the joint loss at the residuals; the entropy enters by its slopes along the kept views."""
     text, prototypes = state.text.units, state.prototypes
-    text_terms: Terms = state.alignment.text_terms(align_weight) if align_weight else []
-    visual_terms: Terms = state.alignment.visual_terms(align_weight) if align_weight else []
+    text_terms: Terms = state.alignment.text_terms(align_weight) if align_weight else []  # Eq. 8
+    visual_terms: Terms = state.alignment.visual_terms(align_weight) if align_weight else []  # Eq. 8
     if contrast_weight:
         visual_terms = [*visual_terms, contrast_term(prototypes, state.negatives, contrast_weight)]
     return (
-        residual_gradients(text, _ones(text), text_slopes, features, text_terms),
-        residual_gradients(prototypes.units, prototypes.lengths, visual_slopes, features, visual_terms),
+        residual_gradients(text, _ones(text), text_slopes, features, text_terms),  # Eq. 10, at R_t
+        residual_gradients(prototypes.units, prototypes.lengths, visual_slopes, features, visual_terms),  # at R_v
     )
 
 
 def contrast_term(prototypes: Prototypes, negatives: Prototypes, weight: float) -> tuple[Floats, Floats]:
-    """The gradient of -log(1 - mean_c cos(v_c, n_c) + floor) at the unit prototypes, n_c the negative means. # Eq. 9"""
+    """The gradient of -log(1 - mean_c cos(v_c, n_c) + floor) at the unit prototypes, n_c the negative means."""
     both = (prototypes.lengths > 0) & (negatives.lengths > 0)
     count = max(int(both.sum()), 1)
     cosines = np.einsum("cd,cd->c", prototypes.units[both], negatives.units[both])
-    slope = weight / (count * (1 - float(cosines.sum()) / count + CONTRAST_FLOOR))
+    slope = weight / (count * (1 - float(cosines.sum()) / count + CONTRAST_FLOOR))  # Eq. 9
     return (slope * both).astype(prototypes.units.dtype), negatives.units
 
 

@@ -8,25 +8,56 @@ Paper: Karmanov, Guan, Lu, El Saddik, Xing, "Efficient Test-Time Adaptation of V
 |----------------|---------------------------------------------------------------------------------------|
 | Q_p, L_p       | section "positive": the items of lowest entropy of each class, speaking for it        |
 | Q_n, L_n       | section "negative": uncertain items, speaking against the classes they found plausible |
-| tau_l, tau_h   | `entropy_low`, `entropy_high`, in nats over log2 C (see `normalised_entropy`)          |
+| tau_l, tau_h   | `entropy_low`, `entropy_high`, in nats over log2 C (see `normalized_entropy`)          |
 | p_l            | `mask_low` (`mask_high` = 1 never bites)                                               |
 
 Where the released program says more than the paper we do as it does: with several views an image is the mean of its
-confident views (not normalised again), judged by their mean probability; the negative cache, too, keeps the items of
+confident views (not normalized again), judged by their mean probability; the negative cache, too, keeps the items of
 lowest entropy within its window; an image may be in both caches; and it sees itself.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Block, Image, Query
-from trimtab.engine.equations import Array, normalised_entropy, softmax
+from trimtab.engine.block import Image, Query
+from trimtab.engine.equations import normalized_entropy, softmax
+from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, slots
 from trimtab.engine.readouts import AffinitySums, NegativePenalties
 from trimtab.engine.state import State
 from trimtab.methods.base import CacheMethod
+from trimtab.methods.facts import (
+    CACHE,
+    EVERYDAY,
+    IMAGENET_VARIANTS,
+    RENDITIONS,
+    SPECIFIC_TEMPLATES,
+    MethodInfo,
+    Released,
+    Templates,
+)
 from trimtab.task import Task
+
+# The released program's alpha and beta of A(x), by data set.
+AFFINITIES = {
+    "imagenet": (2.0, 5.0),
+    "imagenet-a": (2.0, 5.0),
+    "imagenet-v2": (1.0, 8.0),
+    "imagenet-r": (1.0, 8.0),
+    "imagenet-sketch": (2.363, 7.45),
+    "caltech101": (5.0, 5.0),
+    "dtd": (2.0, 3.0),
+    "eurosat": (4.0, 8.0),
+    "fgvc-aircraft": (2.0, 2.0),
+    "food101": (1.0, 1.0),
+    "flowers102": (1.0, 5.0),
+    "oxford-pets": (2.0, 7.0),
+    "stanford-cars": (1.0, 7.0),
+    "sun397": (2.0, 3.0),
+    "ucf101": (3.0, 8.0),
+}
 
 
 @dataclass
@@ -44,22 +75,67 @@ class TDA(CacheMethod):
 
     name: ClassVar[str] = "tda"
     parts: ClassVar[tuple[str, ...]] = ("adapted",)
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="TDA",
+        paper="Efficient Test-Time Adaptation of Vision-Language Models",
+        year=2024,
+        venue="CVPR",
+        keeps="two caches",
+        traits=CACHE | {"HighEntro"},
+        look=("#0072B2", "o", "-"),
+    )
+    released_values: ClassVar[Released] = {
+        dataset: {
+            "positive_alpha": alpha,
+            "positive_beta": beta,
+            "query": "confident_mean" if dataset in IMAGENET_VARIANTS else "plain",
+        }
+        for dataset, (alpha, beta) in AFFINITIES.items()
+    }
+    templates: ClassVar[Templates] = {
+        **SPECIFIC_TEMPLATES,
+        **dict.fromkeys(RENDITIONS, "imagenet80"),
+        **dict.fromkeys(EVERYDAY, "imagenet7"),
+    }
 
-    positive_slots: int = slots(3)
-    negative_slots: int = slots(2)
-    positive_alpha: float = number(2.0, least=0)
-    positive_beta: float = number(5.0, least=0)
-    negative_alpha: float = number(0.117, least=0)
-    negative_beta: float = number(1.0, least=0)
-    entropy_low: float = number(0.2, least=0)
-    entropy_high: float = number(0.5, least=0)
-    mask_low: float = number(0.03, least=0, most=1)
-    mask_high: float = number(1.0, least=0)
-    query: Query = choice("confident_mean", ("plain", "confident_mean"))
-
-    def look(self, task: Task, views: Array, first: int) -> Block:
-        """A block of images as the text sees them."""
-        return Block(task, views, first, self.view_fraction, self.query)
+    positive_slots: int = slots(
+        3, symbol="k_p", about="Items per class in the positive cache: those of lowest entropy."
+    )
+    negative_slots: int = slots(
+        2, symbol="k_n", about="Uncertain items per class that speak against what they might be mistaken for."
+    )
+    positive_alpha: float = number(
+        2.0, least=0, symbol="alpha", about="Strength of the positive cache beside the text. Released values: 1 to 5."
+    )
+    positive_beta: float = number(
+        5.0, least=0, symbol="beta", about="How fast an item's strength falls with distance. Released values: 1 to 8."
+    )
+    negative_alpha: float = number(
+        0.117, least=0, symbol="alpha, negative", about="Strength of the negative cache; 0 silences it."
+    )
+    negative_beta: float = number(
+        1.0, least=0, symbol="beta, negative", about="How fast a negative item's strength falls with distance."
+    )
+    entropy_low: float = number(
+        0.2, least=0, symbol="tau_l", about="Entropy, in nats over log2 C, above which an image counts as uncertain."
+    )
+    entropy_high: float = number(
+        0.5, least=0, symbol="tau_h", about="Entropy, in nats over log2 C, from which an image says nothing at all."
+    )
+    mask_low: float = number(
+        0.03,
+        least=0,
+        most=1,
+        symbol="p_l",
+        about="A negative item speaks against the classes that it finds more probable than this.",
+    )
+    mask_high: float = number(1.0, least=0, about="... and less probable than this; 1 leaves none out, as released.")
+    query: Query = choice(
+        "confident_mean",
+        ("plain", "confident_mean"),
+        about="What stands for an image: the mean of its confident views (released on the ImageNet variants), or its "
+        "plain view (released on ImageNet and the ten other sets).",
+    )
 
     def new_state(self, task: Task) -> TDAState:
         """Two empty caches."""
@@ -84,7 +160,7 @@ class TDA(CacheMethod):
         if self._is_uncertain(entropy, image):
             slot = self._negative_slot(image, state, entropy)
             if slot is not None:
-                state.penalties.write(image.label, slot, image, entropy, probabilities)
+                state.bank.write(image.label, slot, image, entropy, payload=probabilities)
 
     def predict(self, image: Image, state: TDAState) -> dict[str, Array]:
         """One part: the softmax of the adapted logits."""
@@ -101,7 +177,15 @@ class TDA(CacheMethod):
         return image.vote, image.vote_entropy
 
     def _is_uncertain(self, entropy: float, image: Image) -> bool:
-        return self.entropy_low < normalised_entropy(entropy, len(image.logits)) < self.entropy_high
+        return self.entropy_low < normalized_entropy(entropy, len(image.logits)) < self.entropy_high
 
     def _negative_slot(self, image: Image, state: TDAState, entropy: float) -> int | None:
         return state.bank.slot_for_lower("negative", image.label, entropy)
+
+    def operations(self, size: Size) -> float:
+        """Every view against every text, the image against every item, and the masks of the negative items."""
+        return (
+            size.products(size.views, size.classes)
+            + size.products(1, size.classes * (self.positive_slots + self.negative_slots))
+            + size.masks(self.negative_slots)
+        )

@@ -3,10 +3,10 @@
 Paper: Sui, Wang, Yeung-Levy, "Just Shift It: Test-Time Prototype Shifting for Zero-Shot Generalization with
 Vision-Language Models", WACV 2025.
 
-    t'_c = normalise(t_c + r_c),  r = one AdamW step from 0 on H(mean of the confident views' predictions)
+    t'_c = normalize(t_c + r_c),  r = one AdamW step from 0 on H(mean of the confident views' predictions)
 
 The prediction is the plain view's. Only features are needed: the encoders are never touched. The released program
-writes the shift into its normalised buffer in place; the numbers are the same.
+writes the shift into its normalized buffer in place; the numbers are the same.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.engine.block import Block, Image
-from trimtab.engine.equations import Array, softmax
+from trimtab.engine.arrays import Array
+from trimtab.engine.block import Image
+from trimtab.engine.equations import softmax
+from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number
 from trimtab.engine.residuals import entropy_slopes, one_step, residual_gradients
-from trimtab.methods.base import Method
-from trimtab.methods.zero_shot import Nothing
+from trimtab.engine.state import Nothing
+from trimtab.methods.base import Method, share_of_views
+from trimtab.methods.facts import PAPER_SETS, MethodInfo, Released
 from trimtab.task import Task
 
 
@@ -29,14 +32,27 @@ class TPS(Method):
 
     name: ClassVar[str] = "tps"
     parts: ClassVar[tuple[str, ...]] = ("shifted",)
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="TPS",
+        paper="Test-Time Prototype Shifting",
+        year=2025,
+        venue="WACV",
+        keeps="nothing",
+        gradients=True,
+        views="several",
+        look=("#8C8C8C", "<", ":"),
+    )
+    released_values: ClassVar[Released] = {
+        dataset: {"learning_rate": 5e-3 if dataset.startswith("imagenet") else 1e-3} for dataset in PAPER_SETS
+    }
 
-    learning_rate: float = number(5e-3, least=0)
-    adam_eps: float = number(1e-8, least=1e-12)
-    view_fraction: float = number(0.1, least=0, most=1)
-
-    def look(self, task: Task, views: Array, first: int) -> Block:
-        """A block of images as the text sees them."""
-        return Block(task, views, first, self.view_fraction)
+    learning_rate: float = number(
+        5e-3, least=0, symbol="gamma", about="Length of the one AdamW step; released: 5e-3 on ImageNet, 1e-3 elsewhere."
+    )
+    adam_eps: float = number(
+        1e-8, least=1e-12, symbol="epsilon of AdamW", about="Keeps the step finite where a gradient is zero."
+    )
+    view_fraction: float = share_of_views()
 
     def new_state(self, task: Task) -> Nothing:  # noqa: ARG002
         """Nothing."""
@@ -57,3 +73,11 @@ class TPS(Method):
         gradients = residual_gradients(text, lengths, slopes, block.kept_features[image.row])
         shifted = one_step(text, lengths, gradients, self.learning_rate, self.adam_eps)
         return np.asarray(scale * (shifted @ image.plain), np.float32)
+
+    def operations(self, size: Size) -> float:
+        """Every view against every text, the gradient from the confident ones, and the shifted text."""
+        return (
+            size.products(size.views, size.classes)
+            + size.products(size.kept, size.classes)
+            + size.products(1, size.classes)
+        )

@@ -7,16 +7,13 @@ One part, `text` = softmax(s f T') of the plain view. Nothing is kept.
 from dataclasses import dataclass
 from typing import ClassVar
 
+from trimtab.engine.arrays import Array
 from trimtab.engine.block import Image
-from trimtab.engine.equations import Array
-from trimtab.engine.state import State
+from trimtab.engine.operations import Size
+from trimtab.engine.state import Nothing
 from trimtab.methods.base import Method
+from trimtab.methods.facts import MethodInfo
 from trimtab.task import Task
-
-
-@dataclass
-class Nothing(State):
-    """Zero-shot remembers nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +22,15 @@ class ZeroShot(Method):
 
     name: ClassVar[str] = "zero_shot"
     parts: ClassVar[tuple[str, ...]] = ("text",)
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="Zero-shot",
+        paper="CLIP",
+        year=2021,
+        venue="ICML",
+        keeps="nothing",
+        views="one",
+        look=("#000000", "s", "--"),
+    )
 
     def new_state(self, task: Task) -> Nothing:  # noqa: ARG002
         """Nothing."""
@@ -34,5 +40,9 @@ class ZeroShot(Method):
         """Nothing is kept."""
 
     def predict(self, image: Image, state: Nothing) -> dict[str, Array]:  # noqa: ARG002
-        """The plain view's probabilities. # Eq. 1"""
+        """The plain view's probabilities."""
         return {"text": image.probabilities}
+
+    def operations(self, size: Size) -> float:
+        """One image against every text."""
+        return size.products(1, size.classes)

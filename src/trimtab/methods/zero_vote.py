@@ -7,7 +7,7 @@ Study of Online Test-Time Adaptation for Vision-Language Models", 2024 (VTE).
 Three parts, all of the same kept views, so that one run compares them:
 
 * `vote` (ZERO): each view's softmax at temperature zero, averaged: the share of views whose best class it is;
-* `mean_feature` (VTE): the prediction for the mean of the views' features, not normalised again;
+* `mean_feature` (VTE): the prediction for the mean of the views' features, not normalized again;
 * `mean_probability`: the marginal probability, which both papers set out from.
 
 ZERO's first release keeps 10 % of 64 views, later ones 30 %: `view_fraction`. A tie of votes gets one casting vote,
@@ -19,32 +19,39 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.engine.block import Block, Image
-from trimtab.engine.equations import Array, softmax
-from trimtab.engine.parameters import number
-from trimtab.fusion import FixedWeights
-from trimtab.methods.base import Method
-from trimtab.methods.zero_shot import Nothing
+from trimtab.engine.arrays import Array
+from trimtab.engine.block import Image
+from trimtab.engine.equations import softmax
+from trimtab.engine.operations import Size
+from trimtab.engine.state import Nothing
+from trimtab.fusion import FusionChoice, fusion_choice
+from trimtab.methods.base import CONFIDENT_MEAN, WeighedMethod, share_of_views
+from trimtab.methods.facts import MethodInfo
 from trimtab.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroVote(Method):
+class ZeroVote(WeighedMethod):
     """The confident views' say, with no memory of other images. By default their majority decides, as in ZERO."""
 
     name: ClassVar[str] = "zero_vote"
     parts: ClassVar[tuple[str, ...]] = ("vote", "mean_feature", "mean_probability")
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="ZERO",
+        paper="Frustratingly Easy Test-Time Adaptation",
+        year=2024,
+        venue="NeurIPS",
+        keeps="nothing",
+        views="several",
+        look=("#000000", ">", ":"),
+    )
 
-    view_fraction: float = number(0.1, least=0, most=1)
-    fusion: tuple[float, ...] = (1.0, 0.0, 0.0)
-
-    def look(self, task: Task, views: Array, first: int) -> Block:
-        """A block of images as the text sees them; the mean of the confident views stands for an image."""
-        return Block(task, views, first, self.view_fraction, "confident_mean")
-
-    def new_fusion(self, task: Task) -> FixedWeights:  # noqa: ARG002
-        """Which of the three decides."""
-        return FixedWeights(self.parts, self.fusion)
+    query = CONFIDENT_MEAN
+    view_fraction: float = share_of_views()
+    fusion: FusionChoice = fusion_choice(
+        (1.0, 0.0, 0.0),
+        about="Which of the three decides: weights of vote (ZERO), mean_feature (VTE) and mean_probability.",
+    )
 
     def new_state(self, task: Task) -> Nothing:  # noqa: ARG002
         """Nothing."""
@@ -61,6 +68,10 @@ class ZeroVote(Method):
             "mean_feature": softmax(image.logits),
             "mean_probability": image.vote,
         }
+
+    def operations(self, size: Size) -> float:
+        """Every view against every text."""
+        return size.products(size.views, size.classes)
 
 
 def majority(ballots: np.ndarray[tuple[int, ...], np.dtype[np.intp]], classes: int) -> Array:

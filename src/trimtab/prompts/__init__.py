@@ -2,10 +2,9 @@
 
 from trimtab.prompts.prototypes import text_prototypes
 from trimtab.prompts.sentences import prompts_for, read_cupl, told_apart, words_of
-from trimtab.prompts.templates import BY_METHOD, TEMPLATE_SETS, templates_for
+from trimtab.prompts.templates import TEMPLATE_SETS, templates_for
 
 __all__ = [
-    "BY_METHOD",
     "TEMPLATE_SETS",
     "prompts_for",
     "read_cupl",

@@ -1,17 +1,18 @@
-"""Hand-written templates: named sets, and which set each method's authors use on each data set.
+"""Hand-written templates: named sets. Which set a method's authors use on each data set stands in the method's file.
 
 Read from the papers' tables and the released programs; where a paper and its program differ, the program counts
 (except for MCP, whose table is followed).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from trimtab.errors import TrimtabError
+from trimtab.methods import list_methods, method_class
 
 PLACEHOLDERS: Final = ("{}", "{c}")
 
@@ -47,52 +48,19 @@ TEMPLATE_SETS: Final = MappingProxyType(
     }
 )
 
-_SPECIFIC: Final = {  # the seven sets on which every method agrees
-    "dtd": "texture",
-    "eurosat": "satellite",
-    "fgvc-aircraft": "aircraft",
-    "flowers102": "flower",
-    "food101": "food",
-    "oxford-pets": "pet",
-    "ucf101": "action",
-}
-_SEVEN: Final = dict.fromkeys(("imagenet", "imagenet-a", "imagenet-v2"), "imagenet7")
-_RENDITIONS: Final = ("imagenet-r", "imagenet-sketch")
-
-_TDA: Final = {
-    **_SPECIFIC,
-    **_SEVEN,
-    **dict.fromkeys(_RENDITIONS, "imagenet80"),
-    **dict.fromkeys(("caltech101", "sun397", "stanford-cars"), "imagenet7"),
-}
-BY_METHOD: Final = MappingProxyType(
-    {
-        "mcp": {
-            **_SPECIFIC,
-            **_SEVEN,
-            **dict.fromkeys(_RENDITIONS, "imagenet7"),
-            **dict.fromkeys(("caltech101", "sun397", "stanford-cars"), "photo"),
-        },
-        "tda": _TDA,
-        "boostadapter": _TDA,
-        "dpe": {**_TDA, "stanford-cars": "car-colours"},
-        "dmn": {**_TDA, **dict.fromkeys(_RENDITIONS, "imagenet7"), "stanford-cars": "car"},
-    }
-)
-
 
 def templates_for(choice: str | Sequence[str], dataset: str | None = None) -> tuple[str, ...]:
     """The templates that `choice` means, each checked to have a place for the class name.
 
     `choice` may be a set's name ("imagenet7"), a method's name ("tda": its authors' templates for `dataset`), a
-    template ("a sketch of a {}."), a file with one template a line or a JSON list, or several templates.
+    template ("a sketch of a {}."), a file with one template per line or a JSON list, or several templates.
     """
     if not isinstance(choice, str):
         return tuple(_checked(template) for template in _not_empty(choice, "The list of templates"))
     if choice in TEMPLATE_SETS:
         return TEMPLATE_SETS[choice]
-    if choice in BY_METHOD:
-        by_dataset = BY_METHOD[choice]
+    by_dataset = _of_method(choice)
+    if by_dataset:
         uncorrupted = (dataset or "").partition("+")[0]
         if uncorrupted not in by_dataset:
             raise TrimtabError(
@@ -104,8 +72,13 @@ def templates_for(choice: str | Sequence[str], dataset: str | None = None) -> tu
         return (_checked(choice),)
     if Path(choice).expanduser().is_file():
         return _from_file(Path(choice).expanduser())
-    known = ", ".join([*TEMPLATE_SETS, *BY_METHOD])
-    raise TrimtabError(f"{choice!r} is no template set ({known}), no file, and no template with {{}} in it.")
+    known = ", ".join([*TEMPLATE_SETS, *(name for name in list_methods() if _of_method(name))])
+    raise TrimtabError(f"{choice!r} is not a template set ({known}), not a file, and not a template with {{}} in it.")
+
+
+def _of_method(name: str) -> Mapping[str, str]:
+    """Data set -> the set of templates that a method's authors use; nothing for another name."""
+    return method_class(name).templates if name in list_methods() else {}
 
 
 def _from_file(path: Path) -> tuple[str, ...]:
@@ -113,7 +86,7 @@ def _from_file(path: Path) -> tuple[str, ...]:
         text = path.read_text(encoding="utf-8")
         found = json.loads(text) if path.suffix == ".json" else [line.strip() for line in text.splitlines()]
     except ValueError:
-        raise TrimtabError(f"{path} is not readable as {path.suffix or 'text'}; write one template a line.") from None
+        raise TrimtabError(f"{path} is not readable as {path.suffix or 'text'}; write one template per line.") from None
     if not isinstance(found, list) or not all(isinstance(line, str) for line in found):
         raise TrimtabError(f"{path} must hold a JSON list of templates.")
     return tuple(_checked(template) for template in _not_empty([line for line in found if line], str(path)))

@@ -65,7 +65,7 @@ def map_features(
     task = store.task()
     stream = method.start(task)
     stream.run(store.rows(positions), keep_parts=False)
-    banks = [part for part in vars(stream.state).values() if isinstance(part, Bank)]
+    banks = list(stream.state.banks())
     if not banks:
         raise TrimtabError(
             f"{method.name} keeps no bank of images, so there is nothing to mark; choose a cache method."

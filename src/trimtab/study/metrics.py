@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine.equations import Array
+from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 
 Labels = NDArray[np.int64]

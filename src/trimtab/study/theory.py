@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.data.order_names import order_by_name
+from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.equations import Array
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.methods.mcp import MCP, MCPState
@@ -122,7 +122,7 @@ def check_theory(
         _density(
             name,
             label,
-            state.bank,
+            state.caches.bank,
             weight=made.center_weight,
             offered=int((labels == label).sum()),
             voted=block.queries[votes == label],

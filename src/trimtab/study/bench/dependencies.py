@@ -20,7 +20,7 @@ from trimtab.study import metrics
 from trimtab.study.bench import predicting
 
 # Imported on the way, but no figure passes through them: saving a stream, and finding a method by its name.
-BESIDE = frozenset({"trimtab.engine.state_io", "trimtab.methods"})
+BESIDE = frozenset({"trimtab.engine.state_io", "trimtab.methods", "trimtab.registry"})
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

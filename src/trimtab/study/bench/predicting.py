@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.data.order_names import order_by_name
-from trimtab.engine.equations import Array
+from trimtab.engine.arrays import Array
 from trimtab.fusion import FixedWeights, oracle_weights
 from trimtab.methods.base import Method
 from trimtab.stream import Predictions
@@ -71,6 +71,5 @@ def weigh(
     fused = np.empty_like(predictions.probabilities)
     for position in range(len(fused)):
         image = {name: part[position] for name, part in parts.items()}
-        fused[position] = automatic.combine(image)
-        automatic.observe(image)
+        fused[position] = automatic.step(image)
     return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}

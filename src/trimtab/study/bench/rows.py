@@ -4,16 +4,20 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from trimtab.methods import METHODS
+from trimtab.errors import TrimtabError
+from trimtab.methods import info_of, list_methods
 from trimtab.study.bench.record import Record
 
 RowKey = tuple[str, str]  # method, variant
-_TITLES = {info.name: info.title for info in METHODS}
 
 
 def title_of(method: str, variant: str = "") -> str:
     """A method's name for people."""
-    return _TITLES.get(method, method) + (f" [{variant}]" if variant else "")
+    try:
+        title = info_of(method).title
+    except TrimtabError:  # a record of a method that is not installed here
+        title = method
+    return title + (f" [{variant}]" if variant else "")
 
 
 def weights_title(weights: str) -> str:
@@ -33,7 +37,7 @@ def row_of(record: Record) -> RowKey:
 
 def in_table_order(rows: Iterable[RowKey]) -> list[RowKey]:
     """Zero-shot first, then the methods as trimtab's own table has them; variants after the plain method."""
-    rank = {info.name: place for place, info in enumerate(METHODS)}
+    rank = {name: place for place, name in enumerate(list_methods())}
     return sorted(set(rows), key=lambda row: (rank.get(row[0], len(rank)), row))
 
 

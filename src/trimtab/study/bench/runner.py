@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import trimtab
-from trimtab.engine.equations import Array
+from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.methods import make_method

@@ -8,7 +8,7 @@ import numpy as np
 from trimtab.errors import TrimtabError
 from trimtab.study.ablations.findings import Findings, Outcome
 from trimtab.study.ablations.studies import Study
-from trimtab.study.plots.style import BLUE, GREY, VERMILLION, axes_for, small_legend
+from trimtab.study.plots.style import BLUE, GRAY, VERMILLION, axes_for, small_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,5 +77,5 @@ def _heat(study: Study, found: Sequence[Outcome], _zero_shot: float, ax: "Axes |
     ax.set_ylabel("" if isinstance(rows[0], str) else study.axes[0])
     figure = ax.get_figure(root=True)
     if figure is not None:
-        figure.colorbar(image, ax=ax, label="accuracy (%)").outline.set_edgecolor(GREY)
+        figure.colorbar(image, ax=ax, label="accuracy (%)").outline.set_edgecolor(GRAY)
     return ax

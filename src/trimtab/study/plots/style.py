@@ -3,11 +3,14 @@
 import io
 from typing import TYPE_CHECKING, Any, Final
 
+from trimtab.errors import TrimtabError
+from trimtab.methods import info_of
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's palette. Yellow is left out: it cannot be read on white paper.
-BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GREY = (
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GRAY = (
     "#000000",
     "#E69F00",
     "#56B4E9",
@@ -17,23 +20,16 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GREY = (
     "#CC79A7",
     "#8C8C8C",
 )
-_OF_METHOD: Final = {
-    "zero_shot": (BLACK, "s", "--"),
-    "tda": (BLUE, "o", "-"),
-    "dmn": (ORANGE, "^", "-"),
-    "boostadapter": (SKY, "v", "-"),
-    "dpe": (GREEN, "D", "-"),
-    "mcp": (VERMILLION, "P", "-"),
-    "mcp_plus": (PURPLE, "X", "-"),
-    "tps": (GREY, "<", ":"),
-    "zero_vote": (BLACK, ">", ":"),
-}
-_OTHERS: Final = ((GREY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
+_OTHERS: Final = ((GRAY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
 
 
 def look_of(method: str) -> tuple[str, str, str]:
     """(color, marker, line style): always the same for a method, whatever else is in the figure."""
-    return _OF_METHOD.get(method) or _OTHERS[sum(map(ord, method)) % len(_OTHERS)]
+    try:
+        own = info_of(method).look
+    except TrimtabError:  # a record of a method that is not installed here
+        own = None
+    return own or _OTHERS[sum(map(ord, method)) % len(_OTHERS)]
 
 
 def axes_for(ax: "Axes | None", width: float = 5.2, height: float = 3.6) -> "Axes":

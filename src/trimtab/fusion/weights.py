@@ -1,0 +1,130 @@
+"""How a prediction's parts become one: given weights, the parameter that chooses, and the oracle.
+
+* fixed: the paper's weighted sum of probabilities, with weights that somebody chose (`FixedWeights`);
+* auto: weights found from the unlabeled stream itself (`AutoWeights`, in auto.py);
+* oracle: weights searched on the TEST LABELS, as behind the papers' headline figures (`oracle_weights`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.parameters import parameter
+from trimtab.errors import TrimtabError
+from trimtab.fusion.auto import AutoWeights
+
+FusionChoice = str | tuple[float, ...]
+
+# The authors' search grid for every weight but the first, which is fixed at 1.
+ORACLE_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+
+
+class Fusion(Protocol):
+    """What a stream asks of a fusion."""
+
+    def combine(self, parts: Mapping[str, Array]) -> Array:
+        """(C,) probabilities of one image from those of its parts; nothing is written."""
+
+    def step(self, parts: Mapping[str, Array]) -> Array:
+        """The same, and learn from the image."""
+
+    def arrays(self) -> Arrays:
+        """Everything learned, by name; the live arrays."""
+
+    def report(self) -> dict[str, Any]:
+        """How the parts are being weighed, for people."""
+
+
+class FixedWeights:
+    """The same weights for every image: probabilities are summed, then made to sum to one."""
+
+    def __init__(self, parts: Sequence[str], weights: Sequence[float]) -> None:
+        if len(weights) != len(parts):
+            raise TrimtabError(
+                f"fusion has {len(weights)} weights but the prediction has {len(parts)} parts "
+                f"({', '.join(parts)}); give one weight for each."
+            )
+        if not all(np.isfinite(weight) and weight >= 0 for weight in weights) or sum(weights) <= 0:
+            raise TrimtabError(f"fusion weights must be numbers of at least 0, not all 0; got {tuple(weights)}.")
+        self.parts = tuple(parts)
+        self.weights = np.asarray(weights, np.float32) / np.float32(sum(weights))
+
+    def combine(self, parts: Mapping[str, Array]) -> Array:
+        """(C,) or (N, C) probabilities of one image or of a stream."""
+        total = parts[self.parts[0]] * self.weights[0]
+        for name, weight in zip(self.parts[1:], self.weights[1:], strict=True):
+            total += parts[name] * weight  # Eq. 5
+        return total
+
+    def step(self, parts: Mapping[str, Array]) -> Array:
+        """As `combine`: nothing is learned from what passes by."""
+        return self.combine(parts)
+
+    def arrays(self) -> Arrays:
+        """Nothing is kept."""
+        return {}
+
+    def report(self) -> dict[str, float]:
+        """The share of each part."""
+        return {name: float(weight) for name, weight in zip(self.parts, self.weights, strict=True)}
+
+
+@dataclass(frozen=True)
+class _AutoOrWeights:
+    """The values that the parameter `fusion` may take; `new_fusion` knows whether they fit a method's parts."""
+
+    def problem(self, value: object) -> str | None:
+        """What is wrong with a value, or None."""
+        if value == "auto":
+            return None
+        numbers = isinstance(value, (tuple, list)) and all(
+            isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in value
+        )
+        return None if numbers else f"must be {self}"
+
+    def __str__(self) -> str:
+        return "'auto' or one weight for each part"
+
+
+def fusion_choice(default: FusionChoice, *, about: str, symbol: str = "") -> Any:
+    """A field that says how the parts are weighed: the word "auto", or one weight for each."""
+    return parameter(default, _AutoOrWeights(), about=about, symbol=symbol)
+
+
+def new_fusion(choice: FusionChoice, parts: Sequence[str], classes: int) -> Fusion:
+    """What the choice means for a prediction of these parts; one that does not fit them is refused."""
+    if isinstance(choice, str):
+        return AutoWeights(parts, classes)
+    return FixedWeights(parts, choice)
+
+
+@dataclass(frozen=True)
+class OracleWeights:
+    """The best weights for labels that no real stream has, and the accuracy they give."""
+
+    weights: tuple[float, ...]
+    accuracy: float
+
+
+def oracle_weights(parts: Mapping[str, Array], labels: NDArray[np.integer]) -> OracleWeights:
+    """Search the weights on the labels: the first part has weight 1, the others run over the 13-value grid.
+
+    NEEDS LABELS. The first maximum wins, as in the released programs.
+    """
+    arrays = list(parts.values())
+    if len(labels) != len(arrays[0]):
+        raise TrimtabError(f"There are {len(labels)} labels for {len(arrays[0])} predictions; give one label each.")
+    best = OracleWeights((), -1.0)
+    for others in product(ORACLE_GRID, repeat=len(arrays) - 1):
+        fused = arrays[0].copy()
+        for weight, array in zip(others, arrays[1:], strict=True):
+            fused += np.float32(weight) * array
+        accuracy = float((fused.argmax(axis=1) == labels).mean())
+        if accuracy > best.accuracy:
+            best = OracleWeights((1.0, *others), accuracy)
+    return best

@@ -1,0 +1,245 @@
+"""The three caches that MCP and MCP++ share: what they keep, and which images they admit.
+
+| cache    | keeps                                                        | keyed by                          |
+|----------|--------------------------------------------------------------|-----------------------------------|
+| entropy  | the items of lowest entropy                                  | the plain view's class            |
+| align    | items of low entropy that are nearer to the class's center   | the vote of the confident views   |
+| negative | uncertain items, and the classes that they speak against     | the class after reflection        |
+
+| equation or rule         | function                                   |
+|--------------------------|--------------------------------------------|
+| M_entropy, admission     | `ThreeCaches.write`, `Bank.slot_for_lower` |
+| M_align, admission       | `ThreeCaches._align_slot`                  |
+| mu_c (Eq. 2)             | `ThreeCaches._with_center`                 |
+| reflecting, three cases  | `ThreeCaches._reflect`                     |
+| Q_n, L_n                 | `engine.readouts.NegativePenalties`        |
+| v_c                      | `engine.readouts.MeanProducts` (<f, v_c>), `engine.prototypes.Prototypes` (v_c itself) |
+
+Where the paper leaves room we do as the authors' released program does: v_c is a plain mean, not normalized, and an
+image that both caches keep counts twice. One difference: an item that the reflecting mechanism promotes is visible at
+once, as the paper's text says; in the released program only when its class is next written.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from trimtab.engine.arrays import Array
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Image, Query
+from trimtab.engine.equations import entropy, normalized_entropy, softmax
+from trimtab.engine.operations import Size
+from trimtab.engine.parameters import choice, number, slots, switch
+from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
+from trimtab.engine.state import State
+from trimtab.methods.base import CacheMethod, WeighedMethod
+from trimtab.methods.facts import EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, Templates
+from trimtab.task import Task
+
+# The authors' alpha and beta of A(x), by data set.
+AFFINITIES = {
+    "imagenet": (5.5, 8.0),
+    "imagenet-a": (4.0, 3.0),
+    "imagenet-v2": (2.5, 1.0),
+    "imagenet-r": (1.0, 8.0),
+    "imagenet-sketch": (2.0, 3.0),
+    "caltech101": (5.0, 5.0),
+    "dtd": (5.0, 7.0),
+    "eurosat": (3.0, 8.0),
+    "fgvc-aircraft": (4.0, 5.0),
+    "food101": (1.0, 1.0),
+    "flowers102": (1.0, 8.0),
+    "oxford-pets": (2.0, 7.0),
+    "stanford-cars": (3.0, 4.0),
+    "sun397": (1.0, 2.0),
+    "ucf101": (1.0, 7.0),
+}
+USUAL_AFFINITY = (3.0, 8.0)  # the middle of the authors' values
+
+
+def released_affinity(dataset: str) -> dict[str, Any]:
+    """The released program's A(x), and what stands for an image, for one of the paper's sets."""
+    alpha, beta = AFFINITIES[dataset]
+    query = "confident_mean" if dataset == "imagenet-a" else "plain"
+    return {"positive_alpha": alpha, "positive_beta": beta, "query": query}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreeCacheMethod(CacheMethod, WeighedMethod):
+    """The hyper-parameters of the caches. The two methods differ in how they predict."""
+
+    parts: ClassVar[tuple[str, ...]] = ("text", "prototype", "retrieval")
+    templates: ClassVar[Templates] = {
+        **SPECIFIC_TEMPLATES,
+        **dict.fromkeys(RENDITIONS, "imagenet7"),
+        **dict.fromkeys(EVERYDAY, "photo"),
+    }
+
+    entropy_slots: int = slots(
+        10,
+        symbol="|M_entropy|",
+        about="Items per class in the entropy cache. More is steadier, and slower to follow a drifting stream.",
+    )
+    align_slots: int = slots(
+        10, symbol="|M_align|", about="Items per class in the align cache, which keeps each class compact."
+    )
+    negative_slots: int = slots(
+        3, symbol="|M_negative|", about="Uncertain items per class that speak against what they might be mistaken for."
+    )
+    negative_alpha: float = number(
+        0.117, least=0, symbol="alpha of A, negative", about="Strength of a negative item; 0 silences the cache."
+    )
+    negative_beta: float = number(
+        1.0, least=0, symbol="beta of A, negative", about="How fast a negative item's strength falls with distance."
+    )
+    entropy_low: float = number(
+        0.2,
+        least=0,
+        symbol="tau_l",
+        about="Entropy, in nats over log2 C, above which an image counts as uncertain; at or below it after "
+        "reflection, it is promoted.",
+    )
+    entropy_high: float = number(
+        0.5, least=0, symbol="tau_h", about="Entropy, in nats over log2 C, from which an image says nothing at all."
+    )
+    mask_low: float = number(
+        0.03,
+        least=0,
+        most=1,
+        symbol="p_l",
+        about="A negative item speaks against the classes that it finds more probable than this.",
+    )
+    mask_high: float = number(
+        1.0, least=0, symbol="p_h", about="... and less probable than this; 1 leaves none out, as released."
+    )
+    center_weight: float = number(
+        0.8,
+        least=0,
+        most=1,
+        symbol="w",
+        about="Share of the visual prototype in the class's center, Eq. 2; the text prototype has the rest. Lower it "
+        "where the text is strong.",
+    )
+    retrieval_beta: float = number(
+        5.5, least=0, symbol="beta of A, Eq. 3", about="How strongly retrieval prefers the items nearest to the image."
+    )
+    promotion: bool = switch(
+        True,
+        about="Whether an image that reflection makes certain enters the entropy cache. The released program lets it "
+        "speak only later; turn it off to repeat that program exactly.",
+    )
+    query: Query = choice(
+        "plain",
+        ("plain", "confident_mean"),
+        about="What stands for an image: its plain view, or the mean of its confident views (released on ImageNet-A).",
+    )
+
+    @classmethod
+    def paper(cls, dataset: str | None = None) -> Self:
+        """The paper's form: A(x) in the prototype term (Eq. 4) and a plain sum of the three parts (Eq. 5).
+
+        The paper prints neither alpha and beta nor the weights. With a `dataset` A(x) is the released program's for
+        that set, else the middle of its values; the weights are equal, because the authors' were searched on labels.
+        """
+        form = {**cls.released_values[dataset]} if dataset else cls._paper_form()
+        return cls(**form, fusion=(1.0, 1.0, 1.0))
+
+    @classmethod
+    def _paper_form(cls) -> dict[str, Any]:
+        alpha, beta = USUAL_AFFINITY
+        return {"positive_alpha": alpha, "positive_beta": beta}
+
+    def new_caches(self, task: Task, reflecting: tuple[float, float]) -> "ThreeCaches":
+        """Empty caches; `reflecting` are alpha and beta of A(x) in the reflecting mechanism."""
+        return ThreeCaches.empty(self, task, reflecting)
+
+    def operations(self, size: Size) -> float:
+        """Zero-shot of every view, the products with all items, the norms of Eq. 3 and the masks of the negatives."""
+        items = self.entropy_slots + self.align_slots
+        return (
+            size.products(size.views, size.classes)
+            + size.products(1, size.classes * (items + self.negative_slots))
+            + size.norms(items + 1)
+            + size.masks(self.negative_slots)
+        )
+
+
+@dataclass
+class ThreeCaches(State):
+    """One bank: slot 0 holds the text prototype, then come the entropy, align and negative caches."""
+
+    bank: Bank  # (C, 1 + entropy_slots + align_slots + negative_slots) slots
+    visual: MeanProducts  # <f, v_c>
+    reflected: AffinitySums  # what the entropy cache alone says, for the reflecting mechanism
+    retrieved: RetrievalCosines  # <f, r_c>
+    penalties: NegativePenalties  # what the negative cache says against each class
+
+    @classmethod
+    def empty(cls, rules: ThreeCacheMethod, task: Task, reflecting: tuple[float, float]) -> "ThreeCaches":
+        """No items beside the text prototypes."""
+        sections = {"entropy": rules.entropy_slots, "align": rules.align_slots, "negative": rules.negative_slots}
+        bank = Bank(task.classes, task.dim, sections, anchors=task.text_prototypes)
+        items = slice(1, bank.sections["align"].stop)
+        return cls(
+            bank=bank,
+            visual=MeanProducts(bank, items),
+            reflected=AffinitySums(bank, bank.sections["entropy"], *reflecting),
+            retrieved=RetrievalCosines(bank, slice(0, items.stop), rules.retrieval_beta),
+            penalties=NegativePenalties(
+                bank,
+                bank.sections["negative"],
+                rules.negative_alpha,
+                rules.negative_beta,
+                rules.mask_low,
+                rules.mask_high,
+            ),
+        )
+
+    def write(self, image: Image, rules: ThreeCacheMethod) -> None:
+        """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
+        # The align test uses the visual prototype as it was before this image, so it comes before any write.
+        align_slot = self._align_slot(image, rules)
+        self.bank.offer("entropy", image.label, image, image.entropy)
+        if align_slot is not None:
+            plain = None if rules.query == "plain" else image.plain  # the align cache always holds plain views
+            self.bank.write(image.vote_label, align_slot, image, image.vote_entropy, feature=plain)
+        if _is_uncertain(image.entropy, image, rules):
+            self._reflect(image, rules)
+
+    def _align_slot(self, image: Image, rules: ThreeCacheMethod) -> int | None:
+        """Where the align cache would take the image.
+
+        It must be more certain than the least certain item of its class, and nearer to the class's center.
+        """
+        bank, label = self.bank, image.vote_label
+        slot = bank.slot_for_lower("align", label, image.vote_entropy)
+        if slot is None or not bank.occupied[label, slot]:
+            return slot
+        arriving = bank.features[label] @ image.plain
+        leaving = bank.gram[label, slot]
+        # Squared distances to the center, less |mu|^2, which both share.
+        arriving_distance = float(image.plain @ image.plain) - 2 * self._with_center(arriving, label, rules)
+        leaving_distance = float(leaving[slot]) - 2 * self._with_center(leaving, label, rules)
+        return slot if arriving_distance < leaving_distance else None
+
+    def _with_center(self, products: Array, label: int, rules: ThreeCacheMethod) -> float:
+        """<x, mu_c> from the products of x with the slots of a class that holds something."""
+        items = slice(1, self.bank.sections["align"].stop)
+        occupied = self.bank.occupied[label, items]
+        with_visual = float(products[items] @ occupied) / float(occupied.sum())  # <x, v_c>
+        return rules.center_weight * with_visual + (1 - rules.center_weight) * float(products[0])  # Eq. 2
+
+    def _reflect(self, image: Image, rules: ThreeCacheMethod) -> None:
+        """The reflecting mechanism: ask the entropy cache again before trusting an uncertain image as a negative."""
+        probabilities = softmax(image.logits + self.reflected.at(image))
+        label, calibrated = int(probabilities.argmax()), float(entropy(probabilities))
+        if _is_uncertain(calibrated, image, rules):  # case 1: still uncertain, a negative item
+            self.bank.offer("negative", label, image, calibrated, payload=probabilities)
+        elif normalized_entropy(calibrated, len(image.logits)) <= rules.entropy_low:  # case 2: certain now, promoted
+            if rules.promotion:
+                self.bank.offer("entropy", label, image, calibrated)
+        else:  # case 3: more uncertain than before, dropped
+            return
+
+
+def _is_uncertain(entropy_in_nats: float, image: Image, rules: ThreeCacheMethod) -> bool:
+    return rules.entropy_low < normalized_entropy(entropy_in_nats, len(image.logits)) < rules.entropy_high
