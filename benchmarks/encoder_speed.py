@@ -14,7 +14,7 @@ def measure(images: int = 32) -> list[tuple[str, float]]:
 
     from trimtab.encoders import load_encoder
     from trimtab.encoders.lite.towers import image_tower
-    from trimtab.encoders.onnx_session import THREADS
+    from trimtab.encoders.onnx import THREADS
 
     pixels = np.random.default_rng(0).integers(0, 256, (images, 224, 224, 3), dtype=np.uint8)
     lite, tower = load_encoder("lite"), image_tower()

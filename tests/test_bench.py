@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from bench_stores import Breaks, make_store
 from trimtab.cli.bench import changes_of
 from trimtab.cli.main import app
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
 from trimtab.study import bench
@@ -121,10 +121,9 @@ def test_fewer_views_are_the_first_ones(store):
 
 
 def test_ordered_rows_say_whether_their_store_has_checked_them(store):
-    checked = SimpleNamespace(rows_checked=True, views=3, dim=16, labels=store.labels)
-    assert OrderedRows(checked, np.array([5, 3])).rows_checked
-    unknown = SimpleNamespace(views=3, dim=16, labels=store.labels)
-    assert not OrderedRows(unknown, np.array([5, 3])).rows_checked
+    for checked in (True, False):
+        stand_in = SimpleNamespace(rows_checked=checked, views=3, dim=16, labels=store.labels)
+        assert OrderedRows(stand_in, np.array([5, 3])).rows_checked is checked
 
 
 def test_tuned_parameters_are_an_oracle_only_at_home(store, tmp_path):

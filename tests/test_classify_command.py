@@ -85,14 +85,14 @@ def test_unreadable_files_are_named_and_the_exit_code_tells(photos):
     assert "0 broken.jpg is not an image" in result.stderr or "0 broken.jpg is damaged" in result.stderr
     assert "missing.png cannot be read" in result.stderr
     assert "Classified: 12, unreadable: 2" in result.stderr
-    assert "no images (such as notes.txt)" in result.stderr
+    assert "that are not images (such as notes.txt)" in result.stderr
 
 
 def test_state_goes_on_from_run_to_run(photos):
     whole = trimtab(*photos, *LABELS, "--format", "jsonl").stdout
     first = trimtab(*photos[:7], *LABELS, "--format", "jsonl", "--state", "state")
     second = trimtab(*photos[7:], *LABELS, "--format", "jsonl", "--state", "state")
-    assert "Going on from 7 images" in second.stderr
+    assert "Continuing from 7 images" in second.stderr
     assert first.stdout + second.stdout == whole
     other = trimtab(photos[0], "--labels", "red,green", "--state", "state")
     assert isinstance(other.exception, TrimtabError)
@@ -142,7 +142,7 @@ def test_a_file_that_exists_is_not_overwritten(photos):
     ("arguments", "words"),
     [
         ((), "Say what the images may show"),
-        (("--labels", "red"), "--labels names 1 classes"),
+        (("--labels", "red"), "--labels names only one class"),
         (("--labels", "red,green", "--labels-file", "x"), "not both"),
         (("--labels-file", "nowhere.txt"), "nowhere.txt cannot be read"),
         ((*LABELS, "--format", "xml"), "no format 'xml'"),

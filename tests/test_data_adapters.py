@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trimtab.data.catalog.load import load_dataset
+from trimtab.data.catalog import load_dataset
 from trimtab.data.huggingface import from_huggingface
 from trimtab.data.webdataset import from_webdataset
 from trimtab.errors import TrimtabError
@@ -124,7 +124,7 @@ def test_trouble_with_shards_is_named(tmp_path):
     with pytest.raises(TrimtabError, match=r"no \.tar shards"):
         from_webdataset(tmp_path)
     (tmp_path / "bad.tar").write_bytes(b"this is no archive" * 100)
-    with pytest.raises(TrimtabError, match=r"bad\.tar is no whole, uncompressed tar"):
+    with pytest.raises(TrimtabError, match=r"bad\.tar is not a complete, uncompressed tar"):
         from_webdataset(tmp_path)
     write_shards(tmp_path / "damaged", [{"png": b"no picture", "txt": "cat"}])
     with pytest.raises(TrimtabError, match=r"0\.tar/s0000 is not an image"):

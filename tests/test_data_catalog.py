@@ -9,11 +9,9 @@ import pytest
 
 from image_files import make_image
 from trimtab import MCP
+from trimtab.data.catalog import CATALOG, FREE_SETS, find_entry, find_folder, how_to_lay_out, load_dataset, missing_part
 from trimtab.data.catalog import disk as catalog_disk
-from trimtab.data.catalog.disk import find_entry, find_folder, how_to_lay_out, missing_part
-from trimtab.data.catalog.imagenet_layout import class_names_by_id
-from trimtab.data.catalog.load import FREE_SETS, load_dataset
-from trimtab.data.catalog.table import CATALOG
+from trimtab.data.catalog.layouts import class_names_by_id
 from trimtab.errors import TrimtabError
 from trimtab.prompts import TEMPLATE_SETS
 
@@ -93,12 +91,12 @@ def test_trouble_with_splits_is_named(tmp_path):
         load_dataset("eurosat", tmp_path)
     lay_out_split(tmp_path, entry)
     (place / "2750" / "class_3" / "image_1.jpg").unlink()
-    with pytest.raises(TrimtabError, match=r"1 of the 15 test images of EuroSAT are not there.*class_3/image_1\.jpg"):
+    with pytest.raises(TrimtabError, match=r"1 of the 15 test images of EuroSAT are missing.*class_3/image_1\.jpg"):
         load_dataset("eurosat", tmp_path)
     split = place / entry.split_file
     rows = json.loads(split.read_text())["test"]
     for damage, said in (
-        ("{}", "no split file"),
+        ("{}", "not a split file"),
         (json.dumps({"test": []}), "lists no test images"),
         (json.dumps({"test": [[rows[0][0], 0, "a"], [rows[1][0], 0, "b"]]}), "two names"),
         (json.dumps({"test": [[rows[0][0], 7, "a"]]}), "not numbered"),
@@ -195,7 +193,7 @@ def test_trouble_with_imagenet_folders_is_named(tmp_path):
     with pytest.raises(TrimtabError, match=r"1 class folders of .* hold no images"):
         load_dataset("imagenet-sketch", tmp_path)
     make_image(tmp_path / "imagenet-sketch" / "images" / "mystery" / "a.jpg")
-    with pytest.raises(TrimtabError, match="mystery is no class of ImageNet"):
+    with pytest.raises(TrimtabError, match="mystery is not a class of ImageNet"):
         load_dataset("imagenet-sketch", tmp_path)
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from image_files import make_image
 from trimtab.cli.main import app
-from trimtab.data.catalog.table import CATALOG
+from trimtab.data.catalog import CATALOG
 from trimtab.errors import TrimtabError
 
 
@@ -58,7 +58,7 @@ def test_one_set_is_read_and_described(eurosat):
     assert "split_zhou_OxfordPets.json" in said_by("data", "pets")
     with pytest.raises(TrimtabError, match="lacks oxford_pets/"):
         CliRunner().invoke(app, ["data", "pets", "--root", str(eurosat)], catch_exceptions=False)
-    with pytest.raises(TrimtabError, match="is no folder"):
+    with pytest.raises(TrimtabError, match="is not a folder"):
         CliRunner().invoke(app, ["data", "--root", str(eurosat / "nowhere")], catch_exceptions=False)
 
 
@@ -95,7 +95,7 @@ def test_prompts_of_a_set_that_is_elsewhere():
 
 def test_an_error_is_one_line_and_exit_code_two():
     done = subprocess.run(
-        [sys.executable, "-m", "trimtab.cli.main", "data", "imagnet"],
+        [sys.executable, "-m", "trimtab", "data", "imagnet"],
         capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}, check=False,
     )  # fmt: skip
     assert done.returncode == 2

@@ -5,12 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
-from trimtab.data.base import ImageSet
-from trimtab.data.catalog.load import load_dataset
+from trimtab.data.base import GrayImages, ImageSet, joined
+from trimtab.data.catalog import load_dataset
 from trimtab.data.corruptions import STRENGTHS, corrupted
-from trimtab.data.joined import joined
-from trimtab.data.order_names import order_by_name
-from trimtab.data.sources import GreyImages
+from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 
 
@@ -21,7 +19,7 @@ def images_of(side: int) -> ImageSet:
     spectrum = np.fft.fft2(rng.normal(size=(3, side, side))) / np.maximum(frequency, 1 / side)
     waves = np.fft.ifft2(spectrum).real
     pixels = np.clip(128 + 60 * waves / waves.std(), 0, 255).astype(np.uint8)
-    return ImageSet("clouds", ("a", "b"), np.array([0, 1, 0]), ["x", "y", "z"], GreyImages(pixels))
+    return ImageSet("clouds", ("a", "b"), np.array([0, 1, 0]), ["x", "y", "z"], GrayImages(pixels))
 
 
 @pytest.mark.parametrize("kind", STRENGTHS)
@@ -41,7 +39,7 @@ def test_stronger_is_worse_for_small_and_large_images(kind, side):
 
 
 def test_noise_has_the_deviation_of_the_benchmark():
-    flat = ImageSet("flat", ("a",), np.array([0]), ["x"], GreyImages(np.full((1, 64, 64), 128, np.uint8)))
+    flat = ImageSet("flat", ("a",), np.array([0]), ["x"], GrayImages(np.full((1, 64, 64), 128, np.uint8)))
     for strength, deviation in enumerate((0.04, 0.06, 0.08, 0.09, 0.10), 1):
         assert corrupted(flat, "noise", strength).load(0).std() == pytest.approx(255 * deviation, rel=0.03)
 
@@ -68,6 +66,7 @@ def test_a_corrupted_set_keeps_the_rest():
     assert blurred.class_names == clean.class_names
 
 
+@pytest.mark.fetches("groceries")
 def test_corruptions_by_name():
     noisy = load_dataset("groceries-coarse+contrast:5")
     assert noisy.name == "groceries-coarse+contrast:5"
@@ -93,7 +92,7 @@ def test_corruptions_joined_into_one_stream_of_domains():
     assert sorted(order[:3]) == [6, 7, 8]
     assert sorted(order[3:]) == [0, 1, 2]
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(stream.load))(8), stream.load(8))
-    with pytest.raises(TrimtabError, match="called the same"):
+    with pytest.raises(TrimtabError, match="have the same name"):
         joined([clean, clean])
     with pytest.raises(TrimtabError, match="different classes"):
         joined([clean, ImageSet("other", ("x",), np.array([0]), ["i"], clean.load)])

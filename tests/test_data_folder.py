@@ -10,15 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from image_files import make_image
-from trimtab.data.folder import image_folder, unlabeled_images
-from trimtab.data.listing import natural
+from trimtab.data.folder import image_folder, natural, unlabeled_images
 from trimtab.errors import TrimtabError
 
 
 def test_a_folder_per_class_in_natural_order(tmp_path, capsys):
     make_image(tmp_path / "10" / "b.JPG")
     make_image(tmp_path / "2" / "img10.png")
-    make_image(tmp_path / "2" / "img9.jpeg", colour=(0, 0, 250))
+    make_image(tmp_path / "2" / "img9.jpeg", color=(0, 0, 250))
     make_image(tmp_path / "hot_dog" / "deeper" / "x.webp")
     images = image_folder(tmp_path)
     assert images.class_names == ("2", "10", "hot_dog")
@@ -39,7 +38,7 @@ def test_natural_order_does_not_depend_on_the_listing(names, random):
     assert [int(number) for number in numbers] == sorted(int(number) for number in numbers)
 
 
-def test_what_is_no_image_is_skipped_and_said(tmp_path, capsys):
+def test_what_is_not_an_image_is_skipped_and_said(tmp_path, capsys):
     make_image(tmp_path / "cat" / "a.jpg")
     make_image(tmp_path / "dog" / "a.jpg")
     make_image(tmp_path / "stray.jpg")
@@ -49,7 +48,7 @@ def test_what_is_no_image_is_skipped_and_said(tmp_path, capsys):
     images = image_folder(tmp_path)
     assert images.ids == ["cat/a.jpg", "dog/a.jpg"]
     said = capsys.readouterr().err
-    assert "1 that are no images (such as notes.txt) and 2 hidden" in said
+    assert "1 that are not images (such as notes.txt) and 2 hidden" in said
     assert "1 images that lie beside the class folders" in said
 
 
@@ -66,7 +65,7 @@ def test_given_classes_fix_names_and_order(tmp_path):
     images = image_folder(tmp_path, class_names=["dog", "bird", "cat"])
     assert images.class_names == ("dog", "bird", "cat")
     assert dict(zip(images.ids, images.labels, strict=True)) == {"dog/a.jpg": 0, "cat/a.jpg": 2}
-    with pytest.raises(TrimtabError, match="cat is none of the 2 classes given"):
+    with pytest.raises(TrimtabError, match="cat is not one of the 2 classes given"):
         image_folder(tmp_path, class_names=["dog", "bird"])
 
 
@@ -162,7 +161,7 @@ def test_a_jsonl_manifest_with_numbers_and_a_class_list(tmp_path):
         ("m.csv", "path,label\n1.jpg,cat\n1.jpg,dog\n", "twice, in rows 2 and 3"),
         ("m.csv", "path,label\n,cat\n", "Row 2 of .* gives no path"),
         ("m.csv", "path,label\n", "lists no images"),
-        ("m.jsonl", '{"path": "1.jpg"}\nnot json\n', "Row 2 of .* is no JSON object"),
+        ("m.jsonl", '{"path": "1.jpg"}\nnot json\n', "Row 2 of .* is not a JSON object"),
     ],
 )
 def test_wrong_manifests_name_the_row(tmp_path, name, text, said):
@@ -174,7 +173,7 @@ def test_wrong_manifests_name_the_row(tmp_path, name, text, said):
 def test_more_trouble_with_manifests(tmp_path):
     make_image(tmp_path / "1.jpg")
     path = write_manifest(tmp_path, "manifest.csv", "path,label\n1.jpg,wolf\n")
-    with pytest.raises(TrimtabError, match="label 'wolf', which is none of the 2 classes"):
+    with pytest.raises(TrimtabError, match="label 'wolf', which is not one of the 2 classes"):
         image_folder(path, class_names=["cat", "dog"])
     (tmp_path / "classes.txt").write_text("wolf\nwolf\n")
     with pytest.raises(TrimtabError, match="names a class twice"):

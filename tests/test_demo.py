@@ -13,6 +13,7 @@ from trimtab.study.demo import figures
 
 
 @pytest.mark.slow
+@pytest.mark.fetches("cifar10")
 def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
     from trimtab.cli.main import app
     from trimtab.data.fetched.cifar import cifar10

@@ -1,9 +1,12 @@
+import hashlib
 import http.server
+import socket
 import threading
+import time
 
 import pytest
 
-from trimtab.files.download import download
+from trimtab.files import download
 
 
 @pytest.fixture
@@ -43,3 +46,27 @@ def test_what_breaks_is_an_oserror(server, tmp_path):
     (tmp_path / "broken.bin").write_bytes(b"short")
     with pytest.raises(OSError, match="broke off after 5 of 999999 bytes"):
         download(f"{server}/broken.bin", tmp_path / "copy", "a file")
+    with pytest.raises(OSError, match=r"cannot be reached: .*refused"):
+        download("http://127.0.0.1:9/nobody.bin", tmp_path / "copy", "a file")
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.bin"], "half a file was left"
+
+
+def test_another_checksum_is_refused_and_the_old_file_stays(server, tmp_path):
+    (tmp_path / "new.bin").write_bytes(b"new")
+    (tmp_path / "copy").write_bytes(b"old")
+    with pytest.raises(OSError, match="wrong checksum"):
+        download(f"{server}/new.bin", tmp_path / "copy", "a file", sha256="0" * 64)
+    assert (tmp_path / "copy").read_bytes() == b"old"
+    download(f"{server}/new.bin", tmp_path / "copy", "a file", sha256=hashlib.sha256(b"new").hexdigest())
+    assert (tmp_path / "copy").read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "new.bin"]
+
+
+def test_a_server_that_says_nothing_is_left_soon(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/never.bin"
+        began = time.monotonic()
+        with pytest.raises(OSError, match="timed out"):
+            download(address, tmp_path / "copy", "a file", silence=0.2)
+        assert time.monotonic() - began < 2
+    assert list(tmp_path.iterdir()) == []

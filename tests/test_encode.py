@@ -13,7 +13,7 @@ import pytest
 from tiny_encoder import COLOURS, ColourEncoder, coloured
 from trimtab.data.base import ImageSet
 from trimtab.errors import TrimtabError
-from trimtab.features import FeatureStore, journal
+from trimtab.features import FeatureStore, progress
 from trimtab.features.encode import encode_images, zero_shot_labels
 from trimtab.images.views import make_views
 
@@ -87,7 +87,7 @@ def test_limit_draws_from_all_classes_and_keeps_each_images_views(tmp_path):
 
 
 def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(journal, "VIEWS_PER_SHARD", 8)
+    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 8)
     encode_images(pictures(), ColourEncoder(), out=tmp_path / "whole")
     loaded = []
 
@@ -114,7 +114,7 @@ SLOW_RUN = """
 import sys, time
 sys.path[:0] = [{tests!r}]
 from test_encode import *
-journal.VIEWS_PER_SHARD = 8
+progress.VIEWS_PER_SHARD = 8
 
 class SlowEncoder(ColourEncoder):
     def encode_images(self, pixels):
@@ -131,16 +131,16 @@ def test_sigkill_in_the_middle_and_again(tmp_path, monkeypatch):
     before = 0
     for _ in range(2):
         run = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE)
-        entered = out / "journal.jsonl"
+        listed = out / "progress.json"
         deadline = time.monotonic() + 60
-        while (done := entered.read_bytes().count(b"\n") if entered.exists() else 0) < before + 5:
+        while (done := listed.read_bytes().count(b"sha256") if listed.exists() else 0) < before + 5:
             assert run.poll() is None, run.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
         before = done
-    monkeypatch.setattr(journal, "VIEWS_PER_SHARD", 8)
+    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 8)
     encoder = ColourEncoder()
     encode_images(pictures(300), encoder, out=out, views=2, batch=2)
     assert 0 < sum(encoder.calls) < 600 - 2 * 5 * 8 + 8 + 4  # what was finished was not encoded again (4: the texts)

@@ -37,7 +37,7 @@ def test_a_folder_becomes_a_store(photo_folder, tmp_path):
     assert result.exit_code == 0, result.output
     assert "could not be read: 1" in result.stderr
     assert "broken.jpg" in result.stderr
-    assert "Every checksum is right" in result.stderr
+    assert "All checksums match" in result.stderr
     assert "zero-shot accuracy of the plain view: 100.00% (chance 25" in result.stdout
     store = FeatureStore.open(tmp_path / "features" / "photos-lite-2")
     assert len(store) == 20
@@ -68,6 +68,14 @@ def test_unlabeled_folders_need_labels(photo_folder, tmp_path):
     assert "classes of its own" in str(wrong.exception)
 
 
+def test_the_folder_of_all_data_sets_can_come_from_the_environment(photo_folder, tmp_path, monkeypatch):
+    assert "--root" in str(trimtab("encode", "eurosat").exception)
+    monkeypatch.setenv("TRIMTAB_DATA", str(tmp_path))
+    error = trimtab("encode", "eurosat").exception
+    assert isinstance(error, TrimtabError)
+    assert str(tmp_path) in str(error)
+
+
 def test_shuffled_labels_stop_with_an_explanation(photo_folder, tmp_path):
     for name in NAMES:
         (photo_folder / name).rename(photo_folder / f"_{name}")
@@ -89,7 +97,7 @@ def test_npz_and_stores_as_data(photo_folder, tmp_path):
     )
     result = trimtab("encode", tmp_path / "others.npz", "-o", tmp_path / "s")
     assert result.exit_code == 0, result.output
-    assert "20 images x 1 views x 28" in result.stdout
+    assert "20 images x 1 view x 28" in result.stdout
     assert trimtab("encode", tmp_path / "s", "--verify").exit_code == 0
     shard = tmp_path / "s" / "shard-00000.npy"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x7f")

@@ -181,7 +181,7 @@ def test_missing_weights_are_not_replaced_by_random_ones(tmp_path):
     weights = load_file(folder / "model.safetensors")
     del weights["visual_projection.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(TrimtabError, match=r"lacks 1 weights .*visual_projection"):
+    with pytest.raises(TrimtabError, match=r"lacks 1 of the weights .*visual_projection"):
         load_encoder(f"hf:{folder}")
 
 

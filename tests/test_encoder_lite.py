@@ -9,7 +9,8 @@ from PIL import Image
 
 from trimtab.data.fetched.cifar import cifar10
 from trimtab.encoders import Encoder, load_encoder
-from trimtab.encoders.lite.build import CLASS_NAMES, ridge_regression
+from trimtab.encoders.lite.build import ridge_regression
+from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model
 from trimtab.errors import TrimtabError
 
 
@@ -101,8 +102,6 @@ def test_the_image_tower_equals_torch(lite):
 def test_the_text_tower_equals_sentence_embeddings_from_torch(lite):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from trimtab.encoders.lite.build import text_model
-
     texts = ["tench", "a photo of a goldfish."]
     tokenizer = transformers.AutoTokenizer.from_pretrained(text_model())
     model = transformers.BertModel.from_pretrained(text_model()).eval()
@@ -124,8 +123,6 @@ def test_the_torch_version_that_is_exported_is_the_same(lite):
 
 def test_names_lie_near_the_classifier_rows_they_name(lite):
     torch = pytest.importorskip("torch")
-    from trimtab.encoders.lite.build import image_weights
-
     rows = torch.load(image_weights(), weights_only=True)["_fc.weight"].numpy()
     names = CLASS_NAMES.read_text(encoding="utf-8").splitlines()
     texts = lite.encode_texts([f"a photo of a {name}." for name in names])
@@ -134,6 +131,7 @@ def test_names_lie_near_the_classifier_rows_they_name(lite):
 
 
 @pytest.mark.slow
+@pytest.mark.fetches("cifar10")
 def test_zero_shot_on_cifar10(lite, some_cifar):
     pixels, labels, class_names = some_cifar
     texts = lite.encode_texts([f"a photo of a {name}." for name in class_names])

@@ -1,7 +1,9 @@
+import subprocess
+import sys
+
 import pytest
 
-from trimtab.encoders import load_encoder
-from trimtab.encoders.registry import KINDS
+from trimtab.encoders import KINDS, load_encoder
 from trimtab.errors import TrimtabError
 
 
@@ -22,3 +24,11 @@ def test_a_missing_package_gives_the_command_that_installs_it(tmp_path, monkeypa
 def test_an_unknown_precision_lists_the_choices():
     with pytest.raises(TrimtabError, match="fp32, fp16, bf16"):
         load_encoder("lite", precision="int8")
+
+
+def test_the_doors_import_neither_torch_nor_onnx_runtime():
+    program = (
+        "import sys, trimtab.encoders.lite, trimtab.encoders.openai, trimtab.encoders.onnx, trimtab.prompts\n"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'transformers', 'onnxruntime', 'tokenizers')))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -15,6 +15,8 @@ import tiny_clips  # noqa: E402
 from tiny_clips import some_pixels  # noqa: E402
 from trimtab.cli.export import export  # noqa: E402
 from trimtab.encoders import Encoder, load_encoder  # noqa: E402
+from trimtab.encoders.onnx import open_session  # noqa: E402
+from trimtab.encoders.onnx_export import write_onnx_folder  # noqa: E402
 from trimtab.errors import TrimtabError  # noqa: E402
 
 siglip, vit, resnet = test_encoder_siglip.siglip, test_encoder_openai.vit, test_encoder_openai.resnet
@@ -22,7 +24,7 @@ TEXTS = ["a photo of a cat", "cat", "of it's a dog, a dog and a dog!"]
 
 
 def trimtab(*arguments):
-    command = [sys.executable, "-m", "trimtab.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "trimtab", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -74,8 +76,6 @@ def test_an_exported_encoder_needs_no_torch(exported):
 
 
 def test_siglip_and_a_resnet_can_be_exported(siglip, resnet, tmp_path):
-    from trimtab.encoders.onnx_write import write_onnx_folder
-
     for number, name in enumerate((f"hf:{siglip[0]}", f"openai:{resnet[0]}")):
         original = load_encoder(name)
         differences = write_onnx_folder(original, tmp_path / str(number))
@@ -106,6 +106,17 @@ def test_the_fingerprint_follows_the_files(exported, tmp_path):
     assert load_encoder(f"onnx:{folder}").fingerprint != original
 
 
+def test_a_chosen_cuda_device_reaches_onnx_runtime(monkeypatch, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"])
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda _file, _options, providers: providers)
+    assert open_session(tmp_path, "cpu") == ["CPUExecutionProvider"]
+    for device, number in (("cuda", 0), ("cuda:1", 1)):
+        assert open_session(tmp_path, device)[0] == ("CUDAExecutionProvider", {"device_id": number})
+    with pytest.raises(TrimtabError, match="not on 'cuda:one'"):
+        open_session(tmp_path, "cuda:one")
+
+
 def test_wrong_folders_are_explained(exported, tmp_path):
     with pytest.raises(TrimtabError, match=r"no encoder\.json and no image\.onnx"):
         load_encoder(f"onnx:{tmp_path}")
@@ -131,7 +142,7 @@ def test_wrong_folders_are_explained(exported, tmp_path):
     settings()
     with pytest.raises(TrimtabError, match="precision they were exported in"):
         load_encoder(name, precision="fp16")
-    with pytest.raises(TrimtabError, match="cpu or cuda"):
+    with pytest.raises(TrimtabError, match="run on cpu, cuda or cuda:<number>, not on 'mps'"):
         load_encoder(name, device="mps").encode_images(some_pixels(1))
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(TrimtabError, match="not a tokenizer file"):

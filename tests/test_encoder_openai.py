@@ -12,8 +12,9 @@ from torch.nn import functional  # noqa: E402
 import tiny_clips  # noqa: E402
 from tiny_clips import CLIP_IMAGES, TEXTS, expected_features, openai_names, scaled, some_pixels, unit, write_merges  # noqa: E402
 from trimtab.encoders import load_encoder  # noqa: E402
-from trimtab.encoders.openai import encoder as openai  # noqa: E402
+from trimtab.encoders.openai import published  # noqa: E402
 from trimtab.encoders.openai.model import OpenAIClip  # noqa: E402
+from trimtab.encoders.openai.tokenizer import clip_tokens  # noqa: E402
 from trimtab.errors import TrimtabError  # noqa: E402
 
 
@@ -34,7 +35,7 @@ def vit(tmp_path_factory):
     """A tiny ViT in transformers, and the same as an archive in half precision and as a state dict."""
     folder = tmp_path_factory.mktemp("openai")
     torch.manual_seed(0)
-    model = tiny_clips.randomise(transformers.CLIPModel(tiny_clips.clip_config()))
+    model = tiny_clips.randomize(transformers.CLIPModel(tiny_clips.clip_config()))
     weights = openai_names(model)
     torch.save(weights, folder / "weights.pt")
     archive = Archive(weights)
@@ -193,7 +194,7 @@ def test_resnet_equals_the_published_architecture(resnet):
     np.testing.assert_allclose(encoder.encode_images(pixels), unit(resnet_by_hand(weights, inputs)), atol=1e-5)
 
 
-def test_files_that_are_no_clip_are_explained(vit, tmp_path):
+def test_files_that_are_not_a_clip_are_explained(vit, tmp_path):
     folder, _ = vit
     with pytest.raises(TrimtabError, match="neither a file nor one of OpenAI's models: RN50,"):
         load_encoder("openai:ViT-B/17")
@@ -210,12 +211,38 @@ def test_files_that_are_no_clip_are_explained(vit, tmp_path):
         load_encoder(f"openai:{tmp_path / 'part.pt'}")
 
 
-def test_the_tokenizer_must_be_there_and_fit(vit, tmp_path, monkeypatch):
-    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("trimtab.encoders.openai.tokens.PACKAGES", ())
+PUBLISHED_TOKENS = {  # computed with OpenAI's own simple_tokenizer.py
+    "a photo of a cat": [320, 1125, 539, 320, 2368],
+    "A Boeing 737-800, seen from below!": [
+        320, 11857, 278, 274, 278, 268, 279, 271, 271, 267, 2041, 633, 3788, 256,
+    ],
+    "crème brûlée": [1075, 12138, 614, 711, 127, 119, 75, 13489],
+    "it's  a qzxvkjw": [585, 568, 320, 80, 89, 87, 85, 74, 24215],
+    "They'll've DON'T": [889, 1342, 1200, 847, 713],
+    "東京 🙂 ½": [48338, 21078, 361, 14860, 33613],
+    "a_b <tag> #2 (x)": [320, 318, 321, 283, 3640, 285, 258, 273, 263, 343, 264],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PUBLISHED_TOKENS)
+def test_the_vocabulary_that_comes_along_is_clips(text, tmp_path):
+    tokens, _ = clip_tokens(tmp_path, vocabulary=49408, context=77)([text])
+    assert tokens[0].tolist() == [49406, *PUBLISHED_TOKENS[text], 49407]
+
+
+def test_a_checkpoint_needs_nothing_beside_it(vit, tmp_path):
+    weights = torch.load(vit[0] / "weights.pt")
+    weights["token_embedding.weight"] = torch.randn(49408, 64)
+    torch.save(weights, tmp_path / "weights.pt")
+    encoder = load_encoder(f"openai:{tmp_path / 'weights.pt'}")
+    assert encoder.tokenize(["a photo of a cat"])[0].tolist() == [[49406, 320, 1125, 539, 320, 2368, 49407]]
+    assert encoder.encode_texts(["a photo of a cat"]).shape == (1, 24)
+
+
+def test_a_tokenizer_that_does_not_fit_is_refused(vit, tmp_path):
     file = tmp_path / "weights.pt"
     file.write_bytes((vit[0] / "weights.pt").read_bytes())
-    with pytest.raises(TrimtabError, match="CLIP's tokenizer was not found: put bpe_simple_vocab_16e6"):
+    with pytest.raises(TrimtabError, match=r"reads 521 different tokens but .*bpe_simple_vocab.* makes 49408; put"):
         load_encoder(f"openai:{file}")
     (tmp_path / "merges.txt").write_text("#version: 0.2\nc a\n")
     with pytest.raises(TrimtabError, match=r"reads 521 different tokens but .* makes 515"):
@@ -223,6 +250,9 @@ def test_the_tokenizer_must_be_there_and_fit(vit, tmp_path, monkeypatch):
     (tmp_path / "merges.txt").unlink()
     (tmp_path / "bpe_simple_vocab_16e6.txt.gz").write_bytes(b"\x1f\x8b broken")
     with pytest.raises(TrimtabError, match="cannot be read"):
+        load_encoder(f"openai:{file}")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(TrimtabError, match="is not a tokenizer file"):
         load_encoder(f"openai:{file}")
 
 
@@ -232,16 +262,15 @@ def test_published_models_are_found_verified_and_fetched(vit, tmp_path, monkeypa
     shelf = tmp_path / "published" / digest
     shelf.mkdir(parents=True)
     (shelf / "ViT-B-16.pt").write_bytes(content)
-    monkeypatch.setitem(openai.SHA256, "ViT-B/16", digest)
-    monkeypatch.setattr(openai, "PUBLISHED", (tmp_path / "published").as_uri())
+    monkeypatch.setitem(published.SHA256, "ViT-B/16", digest)
+    monkeypatch.setattr(published, "PUBLISHED", (tmp_path / "published").as_uri())
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    write_merges(tmp_path)
     (tmp_path / "cache" / "openai").mkdir(parents=True)
     write_merges(tmp_path / "cache" / "openai")
     encoder = load_encoder("openai:ViT-B/16")
     assert encoder.encode_images(some_pixels(1)).shape == (1, 24)
-    assert "getting ViT-B/16 from OpenAI" in capsys.readouterr().err
+    assert "downloading ViT-B/16 from OpenAI" in capsys.readouterr().err
     load_encoder("openai:ViT-B/16")
     assert capsys.readouterr().err == ""
     kept = tmp_path / "cache" / "openai" / "ViT-B-16.pt"
@@ -254,6 +283,6 @@ def test_published_models_are_found_verified_and_fetched(vit, tmp_path, monkeypa
     with pytest.raises(TrimtabError, match="wrong checksum"):
         load_encoder("openai:ViT-B/16")
     (shelf / "ViT-B-16.pt").unlink()
-    with pytest.raises(TrimtabError, match=r"could not be fetched .* put ViT-B-16\.pt into"):
+    with pytest.raises(TrimtabError, match=r"could not be downloaded .* put ViT-B-16\.pt into"):
         load_encoder("openai:ViT-B/16")
     assert not kept.exists()

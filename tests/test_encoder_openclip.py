@@ -24,7 +24,7 @@ def save_open_clip_file(folder, model):
 @pytest.mark.parametrize(("name", "activation"), [("ViT-B-16", "gelu"), ("ViT-B-16-quickgelu", "quick_gelu")])
 def test_open_clip_files_use_the_gelu_their_name_says(tmp_path, name, activation):
     torch.manual_seed(0)
-    model = tiny_clips.randomise(transformers.CLIPModel(tiny_clips.clip_config(hidden_act=activation)))
+    model = tiny_clips.randomize(transformers.CLIPModel(tiny_clips.clip_config(hidden_act=activation)))
     file = save_open_clip_file(tmp_path / "model", model)
     encoder = load_encoder(f"openclip:{name}/{file}")
     pixels = some_pixels()
@@ -33,19 +33,28 @@ def test_open_clip_files_use_the_gelu_their_name_says(tmp_path, name, activation
     np.testing.assert_allclose(encoder.encode_texts(TEXTS), texts, atol=1e-5)
 
 
+def test_one_file_read_as_two_models_has_two_fingerprints(tmp_path):
+    torch.manual_seed(0)
+    file = save_open_clip_file(tmp_path / "model", transformers.CLIPModel(tiny_clips.clip_config()))
+    models = ("openclip:ViT-B-16", "openclip:ViT-B-16-quickgelu", "openclip:ViT-H-14")
+    fingerprints = [load_encoder(f"{model}/{file}").fingerprint for model in models]
+    assert len(set(fingerprints)) == 3
+    assert fingerprints[1] == load_encoder(f"openai:{file}").fingerprint
+
+
 def test_open_clip_files_of_large_models_have_wider_heads(tmp_path):
     torch.manual_seed(0)
     config = tiny_clips.clip_config(hidden_act="gelu", width=320, vision_heads=4)
-    model = tiny_clips.randomise(transformers.CLIPModel(config))
+    model = tiny_clips.randomize(transformers.CLIPModel(config))
     file = save_open_clip_file(tmp_path / "model", model)
     pixels = some_pixels()
     encoder = load_encoder(f"openclip:ViT-H-14/{file}")
     np.testing.assert_allclose(encoder.encode_images(pixels), expected_features(model, encoder, pixels)[0], atol=1e-5)
 
 
-def test_open_clip_colours_come_from_the_file_beside(tmp_path):
+def test_open_clip_colors_come_from_the_file_beside(tmp_path):
     torch.manual_seed(0)
-    model = tiny_clips.randomise(transformers.CLIPModel(tiny_clips.clip_config(hidden_act="gelu")))
+    model = tiny_clips.randomize(transformers.CLIPModel(tiny_clips.clip_config(hidden_act="gelu")))
     file = save_open_clip_file(tmp_path / "model", model)
     file.with_name("open_clip_config.json").write_text(
         '{"preprocess_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}'

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tiny_clips import randomise, scaled, some_pixels, unit, write_image_settings  # noqa: E402
+from tiny_clips import randomize, scaled, some_pixels, unit, write_image_settings  # noqa: E402
 from trimtab.encoders import load_encoder  # noqa: E402
 from trimtab.errors import TrimtabError  # noqa: E402
 
@@ -37,7 +37,7 @@ def siglip(tmp_path_factory):
     text = {**sizes, "vocab_size": len(WORDS), "max_position_embeddings": CONTEXT, "projection_size": 32}
     config = transformers.SiglipConfig(text_config=text, vision_config={**sizes, "image_size": 32, "patch_size": 8})
     torch.manual_seed(0)
-    model = randomise(transformers.SiglipModel(config))
+    model = randomize(transformers.SiglipModel(config))
     with torch.no_grad():
         model.logit_scale.fill_(4.7)
         model.logit_bias.fill_(-12.5)
@@ -118,7 +118,7 @@ def test_align_divides_by_its_temperature_and_shifts_its_pixels(tmp_path):
     }
     config = transformers.AlignConfig(text_config=text, vision_config=vision, projection_dim=8)
     torch.manual_seed(0)
-    model = randomise(transformers.AlignModel(config))
+    model = randomize(transformers.AlignModel(config))
     with torch.no_grad():
         model.temperature.fill_(0.02)
     model.save_pretrained(tmp_path)

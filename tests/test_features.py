@@ -1,16 +1,18 @@
-"""Feature stores: what goes in comes out, bad folders are told apart, and a kill at any point costs one shard."""
+"""Feature stores: what goes in comes out, bad folders are refused, and a kill at any point costs nothing saved."""
 
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from trimtab.engine import inputs
 from trimtab.errors import TrimtabError
-from trimtab.features import FeatureStore, FeatureWriter, StoreInfo, import_npz, journal
+from trimtab.features import FeatureStore, FeatureWriter, StoreInfo, arrays, import_npz, progress
 
 N, V, D, C = 23, 3, 16, 4
 CLASSES = ("cat", "dog", "owl", "toad")
@@ -43,7 +45,7 @@ def description(**changes):
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    monkeypatch.setattr(journal, "VIEWS_PER_SHARD", 5 * V)  # 5 images: 23 make four whole shards and a short one
+    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 5 * V)  # 5 images: 23 make four whole shards and a short one
 
 
 def write(path, info=None, features=None, skip=(), batch=4, stop=None):
@@ -56,7 +58,8 @@ def write(path, info=None, features=None, skip=(), batch=4, stop=None):
             block = range(start, min(start + batch, N))
             readable = [i for i in block if i not in skip]
             out.add(readable, features[readable], [(i, f"image {i} is damaged") for i in block if i in skip])
-        return out.finish()
+        out.finish()
+    return FeatureStore.open(path)
 
 
 @pytest.fixture
@@ -109,7 +112,7 @@ def test_rows_are_copies_and_files_cannot_be_written_through_them(store):
 
 
 def test_more_shards_than_may_be_open_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("trimtab.features.store.OPEN_SHARDS", 2)
+    monkeypatch.setattr("trimtab.features.rows.OPEN_SHARDS", 2)
     store = write(tmp_path / "s")
     order = np.random.default_rng(0).permutation(N)
     assert np.array_equal(store.rows(order), unit(N, V, D).astype(np.float16)[order])
@@ -141,13 +144,25 @@ def test_equal_input_gives_equal_files_and_batches_do_not_matter(tmp_path):
     assert changed.fingerprint != one.fingerprint
 
 
+@pytest.mark.parametrize(
+    ("skip", "fingerprint"),
+    [
+        ((), "bf3123f163ba4df1b044def55696b84e26a7629a3f70f580325f87d5d823f9ec"),
+        ((2, 11), "334532e9f372e8b9b2a770658566ed3f38997c7cebb30913b26893001ec98dde"),
+        ((0, 5, 6, 7, 8, 9, 22), "c4ed8ab9436e1fc5372df12255e8c3b1d36a6df5ae50074bc36ec1c0f403bf32"),
+    ],
+)
+def test_fingerprints_are_those_of_the_first_version(tmp_path, skip, fingerprint):
+    assert write(tmp_path / "s", skip=skip).fingerprint == fingerprint  # records of benchmarks are found by them
+
+
 def test_a_stopped_writer_goes_on_and_ends_with_the_same_files(tmp_path):
     whole = write(tmp_path / "whole", skip=(2, 11))
     assert write(tmp_path / "s", skip=(2, 11), stop=12) is None
     with pytest.raises(TrimtabError, match=r"unfinished; run the same `trimtab encode` again"):
         FeatureStore.open(tmp_path / "s")
     with FeatureWriter(tmp_path / "s", description(), unit(C, D, seed=9)) as out:
-        assert out.next_image == 10
+        assert out.next_image == 12
     write(tmp_path / "s", skip=(2, 11))
     assert contents(tmp_path / "s") == contents(whole.path)
 
@@ -170,32 +185,59 @@ def test_ctrl_c_costs_nothing_at_all(tmp_path):
     assert contents(tmp_path / "s") == contents(whole.path)
 
 
-def test_a_stale_or_damaged_partial_file_is_not_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(journal, "SECONDS_BETWEEN_SAVES", 0)
+def test_only_rows_with_the_listed_checksum_are_continued_from(tmp_path):
     whole = write(tmp_path / "whole")
-    write(tmp_path / "s", stop=8)
-    stale = (tmp_path / "s" / "partial.npz").read_bytes()
-    write(tmp_path / "s", stop=16)
-    for content, expected in [(stale, 15), (stale[:-60], 15), (b"", 15)]:
-        (tmp_path / "s" / "partial.npz").write_bytes(content)
+    shard, listed = tmp_path / "s" / "shard-00001.npy", tmp_path / "s" / "progress.json"
+    write(tmp_path / "s", stop=7, batch=1)  # two rows are in the second shard
+    short = shard.read_bytes()
+    write(tmp_path / "s", stop=9, batch=1)
+    long, progress_of_long = shard.read_bytes(), listed.read_bytes()
+    flipped = long[:-3] + bytes([long[-3] ^ 1]) + long[-2:]
+    full = (whole.path / "shard-00001.npy").read_bytes()
+    # Longer than listed is what a kill before progress.json leaves; the others are damage.
+    for content, expected in [(long, 9), (full, 9), (short, 5), (long[:-60], 5), (flipped, 5), (b"", 5), (None, 5)]:
+        shard.unlink(missing_ok=True)
+        if content is not None:
+            shard.write_bytes(content)
         with FeatureWriter(tmp_path / "s", description(), unit(C, D, seed=9)) as out:
             assert out.next_image == expected
+        assert listed.read_bytes() == progress_of_long
     write(tmp_path / "s")
     assert contents(tmp_path / "s") == contents(whole.path)
 
 
-def test_torn_journal_and_lost_shards_are_done_again(tmp_path):
-    whole = write(tmp_path / "whole")
-    write(tmp_path / "s", stop=18)
-    journal = tmp_path / "s" / "journal.jsonl"
-    journal.write_bytes(journal.read_bytes()[:-9])  # the third line is torn
-    (tmp_path / "s" / "shard-00001.npy").write_bytes(b"short")
-    (tmp_path / "s" / ".shard-00003.npy.77.part").write_bytes(b"left by a kill")
-    with FeatureWriter(tmp_path / "s", description(), unit(C, D, seed=9)) as out:
-        assert out.next_image == 5
-    write(tmp_path / "s")
-    assert contents(tmp_path / "s").items() >= contents(whole.path).items()
+def test_damaged_progress_and_lost_shards_are_done_again(tmp_path):
+    whole = write(tmp_path / "whole", skip=(2, 11))
+    for number, (spoil, expected) in enumerate(
+        [
+            (lambda folder: (folder / "shard-00001.npy").write_bytes(b"short"), 5),
+            (lambda folder: (folder / "shard-00002.npy").unlink(), 10),
+            (lambda folder: (folder / ".shard-00003.npy.77.part").write_bytes(b"left by a kill"), 16),
+            (lambda folder: (folder / "progress.json").write_bytes(b'{"images":16,"sha'), 0),
+            (lambda folder: (folder / "progress.json").write_bytes(b'{"images":16}'), 0),
+            (lambda folder: (folder / "progress.json").unlink(), 0),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        write(folder, skip=(2, 11), stop=16)
+        spoil(folder)
+        with FeatureWriter(folder, description(), unit(C, D, seed=9)) as out:
+            assert out.next_image == expected
+        write(folder, skip=(2, 11))
+        assert contents(folder).items() >= contents(whole.path).items()
 
+
+def test_stores_begun_by_another_version_are_refused(tmp_path, monkeypatch):
+    write(tmp_path / "s", stop=8)
+    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 6 * V)
+    with pytest.raises(TrimtabError, match="was begun by another version of trimtab; delete it and encode again"):
+        write(tmp_path / "s")
+    (tmp_path / "s" / "unfinished.json").write_text('{"info": {}, "per_shard": 5, "text_sha256": ""}')
+    with pytest.raises(TrimtabError, match=r"unfinished.json is damaged or was written by another version of trimtab"):
+        write(tmp_path / "s")
+
+
+KILL_SKIPS = (6, 10, 11, 12, 13, 14)  # one image, and all of the third shard
 
 # Forks a child for every system call that a kill could come before or after, and lets it die there.
 KILL_EVERYWHERE = """
@@ -203,9 +245,9 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [{tests!r}]
 import test_features as t
-from trimtab.features import journal
-journal.VIEWS_PER_SHARD = 5 * t.V
-journal.SECONDS_BETWEEN_SAVES = {pause}
+from trimtab.features import progress
+progress.VIEWS_PER_SHARD = 5 * t.V
+progress.SECONDS_BETWEEN_SAVES = {pause}
 
 def dying_at(point):
     calls = 0
@@ -231,10 +273,10 @@ while True:
     child = os.fork()
     if child == 0:
         dying_at(point)
-        t.write(folder, skip=(6,))
+        t.write(folder, skip=t.KILL_SKIPS)
         os._exit(0)
     died = os.waitpid(child, 0)[1]
-    t.write(folder, skip=(6,))
+    t.write(folder, skip=t.KILL_SKIPS)
     if died == 0:
         break
 print(point)
@@ -243,13 +285,13 @@ print(point)
 
 @pytest.mark.parametrize("pause", [0, 99])  # with and without saves between the shards
 def test_sigkill_at_every_point_loses_nothing(tmp_path, pause):
-    whole = write(tmp_path / "whole", skip=(6,))
+    whole = write(tmp_path / "whole", skip=KILL_SKIPS)
     folder = str(tmp_path / "killed")
     script = KILL_EVERYWHERE.format(tests=str(Path(__file__).parent), folder=folder, pause=pause)
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     points = int(result.stdout)
-    assert points > 50  # unfinished, text, five shards with their journal lines, manifest; each before and after
+    assert points > 50  # text, unfinished, four shards, five times progress, manifest; each before and after
     for point in range(1, points + 1):
         found = contents(tmp_path / "killed" / str(point))
         visible = {name: content for name, content in found.items() if not name.startswith(".")}
@@ -288,7 +330,7 @@ def test_a_finished_store_is_not_written_again(store):
     before = {path: path.stat().st_mtime_ns for path in store.path.iterdir()}
     with FeatureWriter(store.path, description(), unit(C, D, seed=9)) as out:
         assert out.next_image == N
-        assert out.finish().fingerprint == store.fingerprint
+        out.finish()
     assert {path: path.stat().st_mtime_ns for path in store.path.iterdir()} == before
 
 
@@ -371,6 +413,29 @@ def test_features_that_are_not_unit_or_not_finite_are_refused(tmp_path):
             write(tmp_path / "s", features=features)
 
 
+def test_rows_are_checked_as_they_are_stored(tmp_path):
+    features = unit(N, V, D)
+    features[7, 1] = 1e5  # infinite in float16, as long as any in float32
+    with pytest.raises(TrimtabError, match=r"pets/7.jpg \(view 1\) has length inf"):
+        write(tmp_path / "s", features=features)
+    store = write(tmp_path / "s")
+    assert store.rows_checked
+    assert store.features.rows_checked
+    assert sum(len(block) for block in inputs.blocks(store.features, D, 4)) == N  # nothing that `run` would refuse
+    assert arrays.SHORTEST == inputs.SHORTEST
+
+
+def test_images_are_added_in_order(tmp_path):
+    with FeatureWriter(tmp_path / "s", description(), unit(C, D, seed=9)) as out:
+        for indices, unreadable in [([1], []), ([0, 0], []), ([0], [(0, "damaged")]), ([0], [(2, "damaged")])]:
+            with pytest.raises(ValueError, match="in order, from 0 on"):
+                out.add(indices, unit(len(indices), V, D), unreadable)
+        out.add([1, 0], unit(N, V, D)[[1, 0]], [])
+        out.add(range(2, N), unit(N, V, D)[2:], [])
+        out.finish()
+    assert np.array_equal(FeatureStore.open(tmp_path / "s").features, unit(N, V, D).astype(np.float16))
+
+
 @pytest.mark.parametrize("shard", range(5))
 @pytest.mark.parametrize("full_for_good", [False, True])
 def test_a_full_disk_is_one_sentence_and_leaves_a_resumable_store(tmp_path, monkeypatch, shard, full_for_good):
@@ -384,12 +449,32 @@ def test_a_full_disk_is_one_sentence_and_leaves_a_resumable_store(tmp_path, monk
             raise OSError(28, "No space left on device")
         real(path, content)
 
-    real = journal.write_whole
-    monkeypatch.setattr(journal, "write_whole", full)
+    real = progress.write_whole
+    monkeypatch.setattr(progress, "write_whole", full)
     with pytest.raises(TrimtabError, match="No space left on device; what is finished is kept"):
         write(tmp_path / "s")
-    monkeypatch.setattr(journal, "write_whole", real)
+    monkeypatch.setattr(progress, "write_whole", real)
     write(tmp_path / "s")
+    assert contents(tmp_path / "s") == contents(whole.path)
+
+
+def test_a_writer_may_try_again_after_a_full_disk(tmp_path, monkeypatch):
+    whole = write(tmp_path / "whole")
+    real, failing = progress.write_whole, {"shard-00001.npy", "shard-00004.npy"}
+
+    def full_once(path, content):
+        if path.name in failing:
+            failing.remove(path.name)
+            raise OSError(28, "No space left on device")
+        real(path, content)
+
+    monkeypatch.setattr(progress, "write_whole", full_once)
+    with FeatureWriter(tmp_path / "s", description(), unit(C, D, seed=9)) as out:
+        while out.next_image < N:
+            with suppress(TrimtabError):
+                out.add([out.next_image], unit(N, V, D)[[out.next_image]], [])
+        out.finish()
+    assert not failing
     assert contents(tmp_path / "s") == contents(whole.path)
 
 
@@ -435,6 +520,8 @@ def test_npz_files_become_stores(tmp_path):
         ({"text": unit(C, D).T}, "one column per class; give it transposed"),
         ({"text": unit(C + 1, D)}, r"\(classes, d\) = \(4, 16\), not \(5, 16\)"),
         ({"features": np.zeros((3, D), np.float32)}, r"Row 0 \(view 0\) of features is zero"),
+        ({"features": np.full((3, D), 1e-8)}, r"Row 0 \(view 0\) of features is zero"),
+        ({"features": np.full((3, D), 1e300)}, r"Row 0 \(view 0\) of features is zero or not finite"),
         ({"features": np.zeros((2, 2, 2, 2), np.float32)}, "features must be numbers of shape"),
         ({"class_names": np.array(CLASSES, dtype=object)}, "Python objects, which could run code"),
         ({"labels": np.arange(N + 1) % C}, "23 images but 24 labels"),

@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab import TrimtabError
-from trimtab.files.folders import cache_folder
+from trimtab.files import cache_folder
 
 
 def test_the_environment_decides(tmp_path, monkeypatch):
@@ -15,5 +15,5 @@ def test_the_environment_decides(tmp_path, monkeypatch):
 def test_a_file_in_its_place_is_named(tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("")
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "taken"))
-    with pytest.raises(TrimtabError, match=r"taken.*cannot be made.*set TRIMTAB_CACHE"):
+    with pytest.raises(TrimtabError, match=r"taken.*cannot be created.*set TRIMTAB_CACHE"):
         cache_folder("lite")

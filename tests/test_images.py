@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from trimtab.errors import TrimtabError
-from trimtab.images.decode import Box, decode, resize_shorter_and_crop, rgb_bytes
-from trimtab.images.resample import resize
+from trimtab.images.decode import decode, rgb_bytes
+from trimtab.images.resample import Box, resize
+from trimtab.images.views import resize_shorter_and_crop
 
 PILLOW_FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 
 
 def photo(height=40, width=60, seed=0):
-    """Smooth colours with some grain: what JPEG and resizing are made for."""
+    """Smooth colors with some grain: what JPEG and resizing are made for."""
     rng = np.random.default_rng(seed)
     rough = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
     smooth = np.asarray(rough.resize((width, height), Image.Resampling.BICUBIC)).astype(int)
@@ -37,8 +38,8 @@ def png_chunk(kind, data):
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-def png_header(width, height, depth=8, colour=2):
-    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+def png_header(width, height, depth=8, color=2):
+    head = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + png_chunk(b"IHDR", head)
 
 
@@ -87,8 +88,8 @@ def test_alpha_goes_on_white():
     assert pixels[0].tolist() == [255, 255, 255]
     assert pixels[1].tolist() == [0, 0, 0]
     assert np.abs(pixels[2] - [177, 127, 127]).max() <= 1
-    grey = Image.fromarray(np.array([[[0, 0], [40, 255]]], dtype=np.uint8), "LA")
-    assert decode(encoded(grey, "PNG")).tolist() == [[[255] * 3, [40] * 3]]
+    gray = Image.fromarray(np.array([[[0, 0], [40, 255]]], dtype=np.uint8), "LA")
+    assert decode(encoded(gray, "PNG")).tolist() == [[[255] * 3, [40] * 3]]
 
 
 def test_cmyk_jpeg_becomes_rgb():
@@ -105,13 +106,13 @@ def test_sixteen_bits_are_scaled_not_clipped():
     assert decode(data).tolist() == [[[0, 0, 255], [100, 0, 255]]]
 
 
-def test_one_bit_and_grey_images():
+def test_one_bit_and_gray_images():
     assert decode(encoded(Image.new("1", (3, 2), 1), "PNG")).tolist() == [[[255] * 3] * 3] * 2
     assert decode(encoded(Image.new("L", (3, 2), 77), "JPEG")).tolist() == [[[77] * 3] * 3] * 2
 
 
 def test_first_frame_of_an_animation():
-    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    frames = [Image.new("RGB", (4, 4), color) for color in ("red", "blue")]
     for format in ("GIF", "WEBP"):
         data = encoded(frames[0], format, save_all=True, append_images=frames[1:], **{"lossless": True})
         assert decode(data)[0, 0].tolist() == [255, 0, 0]

@@ -9,7 +9,7 @@ from trimtab.cli import main
 
 @pytest.mark.parametrize(("package", "extra"), [("scipy", "bench"), ("matplotlib", "plots")])
 def test_the_extra_is_named(package, extra, monkeypatch, capsys):
-    def verb():
+    def verb(**_):
         raise ModuleNotFoundError(f"No module named '{package}.stats'", name=f"{package}.stats")
 
     monkeypatch.setattr(main, "app", verb)
@@ -20,7 +20,7 @@ def test_the_extra_is_named(package, extra, monkeypatch, capsys):
 
 
 def test_a_package_that_is_no_extra_is_a_bug_and_shown_as_one(monkeypatch):
-    def verb():
+    def verb(**_):
         raise ModuleNotFoundError("No module named 'nonsense'", name="nonsense")
 
     monkeypatch.setattr(main, "app", verb)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trimtab.data import open_set, orders
-from trimtab.data.order_names import order_by_name
+from trimtab.data import orders
+from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 
 labels_of = st.lists(st.integers(0, 6), min_size=1, max_size=120).map(np.array)
@@ -114,7 +114,7 @@ def test_domain_sequence_and_mixture():
 @given(st.integers(4, 12), seeds, st.floats(0.2, 0.5))
 def test_held_out_classes(classes, seed, share):
     labels = np.random.default_rng(1).permutation(np.repeat(np.arange(classes), 7))
-    stream = open_set.held_out_classes(labels, share, seed=seed)
+    stream = orders.held_out_classes(labels, share, seed=seed)
     np.testing.assert_array_equal(np.sort(stream.indices), np.arange(len(labels)))
     assert len(stream.known_classes) == classes - round(share * classes)
     assert set(labels[stream.indices[~stream.unknown]]) == set(stream.known_classes)
@@ -130,7 +130,7 @@ def test_held_out_classes(classes, seed, share):
 @given(st.integers(20, 200), st.integers(20, 200), st.floats(0.1, 0.9), seeds)
 def test_mixing_in_another_set_keeps_the_share(known, unknown, share, seed):
     labels = np.arange(known) % 5
-    stream = open_set.mixed_with_unknown(labels, unknown, share, seed=seed)
+    stream = orders.mixed_with_unknown(labels, unknown, share, seed=seed)
     assert len(set(stream.indices.tolist())) == len(stream.indices)
     assert stream.indices.max() < known + unknown
     np.testing.assert_array_equal(stream.unknown, stream.indices >= known)
@@ -162,6 +162,6 @@ def test_orders_by_label_refuse_unlabeled_images():
     with pytest.raises(TrimtabError, match="1 of 3 have none"):
         order_by_name("class-sorted", labels=[0, -1, 1])
     with pytest.raises(TrimtabError, match="leaves at least two"):
-        open_set.held_out_classes([0, 1, 2], 0.9, seed=0)
+        orders.held_out_classes([0, 1, 2], 0.9, seed=0)
     with pytest.raises(TrimtabError, match="There is no domain"):
         orders.domain_sequence(["a"], seed=0, which=["b"])

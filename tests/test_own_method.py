@@ -50,7 +50,7 @@ def test_it_joins_the_benchmark_through_its_entry_point(tmp_path):
     FeatureStore.from_arrays(
         tmp_path / "store", features, labels, np.array(task.text_prototypes), task.class_names, task.logit_scale
     )
-    command = [sys.executable, "-m", "trimtab.cli.main", "bench", str(tmp_path / "store"), "--methods", "recent"]
+    command = [sys.executable, "-m", "trimtab", "bench", str(tmp_path / "store"), "--methods", "recent"]
     subprocess.run(
         [*command, "--orders", "1", "-o", str(tmp_path / "results")],
         env={**os.environ, "PYTHONPATH": str(installed)},

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from bench_stores import make_store
 from trimtab.cli.main import app
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
 from trimtab.study import bench, plots

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trimtab import TrimtabError, make_method, preset
-from trimtab.data.catalog.table import CATALOG
+from trimtab.data.catalog import CATALOG
 from trimtab.methods import list_methods, method_class
 from trimtab.methods.facts import PAPER_SETS
 

@@ -133,9 +133,9 @@ def test_cupl_sentences_follow_the_templates_whatever_the_spelling(tmp_path):
     [
         ("not json", "not JSON"),
         ("[1]", "JSON object"),
-        ('{"a": []}', "gives 'a' no list"),
-        ('{"a": "sentence"}', "gives 'a' no list"),
-        ('{"a": [" "]}', "gives 'a' no list"),
+        ('{"a": []}', "must give 'a' a list of at least one"),
+        ('{"a": "sentence"}', "must give 'a' a list of at least one"),
+        ('{"a": [" "]}', "must give 'a' a list of at least one"),
     ],
 )
 def test_damaged_cupl_files_are_refused(tmp_path, text, said):
@@ -153,7 +153,7 @@ def test_cupl_trouble_is_named(tmp_path):
         prompts_for(["cat", "cat"], "photo")
 
 
-def test_prototypes_are_the_normalised_mean_of_normalised_features():
+def test_prototypes_are_the_normalized_mean_of_normalized_features():
     encoder = LetterEncoder()
     templates = ["a {}.", "a very very large photo of the {}."]
     cupl = {"cat": ["Cats purr.", "Cats purr."], "zebu": ["Humped cattle of the tropics."]}
@@ -182,7 +182,7 @@ def test_prototypes_are_encoded_once_per_content():
         assert encoder.texts
 
 
-def test_a_damaged_cache_is_made_again(tmp_path):
+def test_a_damaged_cache_is_rebuilt(tmp_path):
     one = text_prototypes(LetterEncoder(), ["cat", "dog"], "photo")
     (kept,) = (tmp_path / "cache" / "text").glob("*.npy")
     for damage in (b"nonsense", kept.read_bytes()[:-20]):
@@ -190,7 +190,7 @@ def test_a_damaged_cache_is_made_again(tmp_path):
         np.testing.assert_array_equal(text_prototypes(LetterEncoder(), ["cat", "dog"], "photo"), one)
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(monkeypatch, tmp_path):
+def test_an_interrupted_run_continues_where_it_stopped(monkeypatch, tmp_path):
     monkeypatch.setattr(prototypes_module, "SENTENCES_AT_A_TIME", 1)
     names = [f"thing {number} of {'abcdefgh'[number]}" for number in range(8)]
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from bench_stores import make_store
 from trimtab.cli.main import app
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods.mcp import MCP
 from trimtab.study.theory import bounds, check_theory

@@ -12,9 +12,8 @@ from scipy import stats
 
 from trimtab.errors import TrimtabError
 from trimtab.images import augmix
-from trimtab.images.decode import resize_shorter_and_crop
 from trimtab.images.loader import ViewLoader
-from trimtab.images.views import make_views, random_crop
+from trimtab.images.views import make_views, random_crop, resize_shorter_and_crop
 
 
 def photo(height=50, width=70, seed=0):
@@ -79,7 +78,7 @@ def test_crop_sizes_follow_the_published_distribution():
     assert stats.kstest(places, stats.uniform(0, 1).cdf).pvalue > 0.01
 
 
-def test_too_elongated_images_fall_back_to_the_centre():
+def test_too_elongated_images_fall_back_to_the_center():
     for seed in range(20):
         box = random_crop(np.random.default_rng(seed), 10, 1000, (0.5, 1.0))
         assert tuple(box) == (0, (1000 - 13) // 2, 10, 13)

@@ -25,7 +25,7 @@ def clip_vocabulary():
     return {word: number for number, word in enumerate([*words, "<|startoftext|>", "<|endoftext|>"])}
 
 
-def randomise(model, seed=0):
+def randomize(model, seed=0):
     """Weights far enough from their initial values that every one of them matters."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -88,7 +88,7 @@ CLIP_IMAGES = {
 def save_hf_clip(folder, **options):
     folder.mkdir(parents=True)
     torch.manual_seed(0)
-    model = randomise(transformers.CLIPModel(clip_config(**options)))
+    model = randomize(transformers.CLIPModel(clip_config(**options)))
     model.save_pretrained(folder)
     write_clip_tokenizer(folder)
     write_image_settings(folder, **CLIP_IMAGES)

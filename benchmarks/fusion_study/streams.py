@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks.fusion_study.stores import Store
 from trimtab.data import orders
-from trimtab.data.open_set import held_out_classes
+from trimtab.data.orders import held_out_classes
 from trimtab.methods.mcp import MCP
 from trimtab.task import Task
 

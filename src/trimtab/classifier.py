@@ -1,5 +1,7 @@
 """Classifier: images in, labels out, better as it goes."""
 
+import logging
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +20,8 @@ from trimtab.methods.base import Method
 from trimtab.prompts import text_prototypes
 from trimtab.stream import Stream
 from trimtab.task import Task
+
+_log = logging.getLogger(__name__)
 
 Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
 
@@ -59,7 +63,9 @@ class Classifier:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
         self.encoder = encoder
         self.views, self.seed = views, seed
+        start = time.perf_counter()
         text = text_prototypes(encoder, labels, templates, cupl)
+        _log.info("%s: texts of %d labels encoded in %.1f s", encoder.name, len(labels), time.perf_counter() - start)
         self.task = Task(labels, text, encoder.logit_scale)
         self.stream: Stream = (make_method(method) if isinstance(method, str) else method).start(self.task)
 
@@ -76,7 +82,9 @@ class Classifier:
         """
         probabilities = self.stream.step(self.features(image)).probabilities
         best_first = np.argsort(-probabilities, kind="stable")[:top]
-        return [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
+        guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
+        _log.debug("image %d: %s", self.seen, guesses[:1])
+        return guesses
 
     def features(self, image: Picture) -> NDArray[np.float32]:
         """(V, d): the features of the image's views; nothing is learned."""
@@ -88,10 +96,12 @@ class Classifier:
     def save(self, path: str | Path) -> None:
         """Write what it has learned to a file; an older file stays whole if anything goes wrong."""
         self.stream.save(path)
+        _log.info("%s saved: %d images learned", path, self.seen)
 
     def load(self, path: str | Path) -> "Classifier":
-        """Go on from what was saved by a classifier with the same encoder, labels, templates and method."""
+        """Continue from what was saved by a classifier with the same encoder, labels, templates and method."""
         self.stream = Stream.load(path, self.task, self.stream.method)
+        _log.info("%s loaded: %d images learned", path, self.seen)
         return self
 
     def reset(self) -> None:

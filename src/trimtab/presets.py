@@ -3,7 +3,7 @@
 The values stand in each method's own file (`released_values`); here a data set may be called by any of its names.
 """
 
-from trimtab.data.catalog.disk import find_entry
+from trimtab.data.catalog import find_entry
 from trimtab.methods import Method, method_class
 
 

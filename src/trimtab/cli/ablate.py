@@ -6,37 +6,47 @@ from typing import Annotated
 import typer
 
 from trimtab.cli.bench import run_with_progress
+from trimtab.cli.options import OneWeighting, SkipExisting, Store, Workers, choices
 
-Name = Annotated[
+STUDIES = (
+    "caches",
+    "retrieval",
+    "cache-sizes",
+    "negative-size",
+    "center-weight",
+    "losses",
+    "views",
+    "writing",
+    "orders",
+)
+Study = Annotated[
     str,
     typer.Argument(
-        metavar="STUDY",
-        help="caches, retrieval, cache-sizes, negative-size, center-weight, losses, views, writing or orders.",
+        metavar="STUDY", help=f"{', '.join(STUDIES[:-1])} or {STUDIES[-1]}.", autocompletion=choices(*STUDIES)
     ),
 ]
-Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")]
-MethodName = Annotated[str | None, typer.Option("--method", help="The method under study, where it is one.")]
+Method = Annotated[str | None, typer.Option("--method", "-m", help="The method to study, for studies of one method.")]
 Orders = Annotated[int, typer.Option(help="How many orders are drawn.")]
-Weights = Annotated[str, typer.Option(help="fixed, auto or oracle (uses labels).")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records, the table and the figure.")]
-Workers = Annotated[int | None, typer.Option(help="Processes of one thread each; all cores if not given.")]
-Skip = Annotated[bool, typer.Option("--skip-existing/--redo", help="Keep good records, or run everything again.")]
 
 
 def ablate(
-    study: Name,
+    study: Study,
     store: Store,
-    method: MethodName = None,
+    method: Method = None,
     orders: Orders = 3,
-    weights: Weights = "fixed",
+    weights: OneWeighting = "fixed",
     out: Out = Path("ablations"),
     workers: Workers = None,
-    skip_existing: Skip = True,
+    skip_existing: SkipExisting = True,
 ) -> None:
-    """Run an ablation study on a feature store; the same command again goes on where it stopped."""
+    """Run one of the paper's ablation studies on a feature store.
+
+    If it is stopped, the same command continues where it was.
+    """
     from rich.console import Console
 
-    from trimtab.files.whole_files import write_whole
+    from trimtab.files import write_whole
     from trimtab.study.ablations import make_ablation
     from trimtab.study.plots import as_bytes, plot_study
     from trimtab.study.tables import ablation_table, markdown, print_tables

@@ -1,26 +1,36 @@
 """`trimtab bench`: run methods on stores in several orders, one JSON file per run."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trimtab.cli.options import SkipExisting, Workers, choices
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.study.bench import Plan
 
-Stores = Annotated[list[Path], typer.Argument(metavar="FEATURES...", help="Feature stores made by `trimtab encode`.")]
-Methods = Annotated[str, typer.Option(help="Names with commas between, or all. Zero-shot is always run.")]
+_log = logging.getLogger(__name__)
+
+Stores = Annotated[list[Path], typer.Argument(metavar="FEATURES", help="Feature stores made by `trimtab encode`.")]
+Methods = Annotated[str, typer.Option(help="Comma-separated names, or all; zero_shot always runs.")]
 Seeds = Annotated[int, typer.Option("--orders", help="How many orders of each kind are drawn.")]
-Order = Annotated[list[str], typer.Option(help="Kind of order: shuffled, dirichlet:0.1, ... Give it again for more.")]
-Weights = Annotated[str, typer.Option(help="Ways of weighing a prediction's parts: fixed, auto, oracle (uses labels).")]
+Order = Annotated[
+    list[str],
+    typer.Option(
+        help="Kind of order: shuffled, dirichlet:0.1, ...; repeat for more.",
+        autocompletion=choices("shuffled", "dirichlet:0.1"),
+    ),
+]
+Weightings = Annotated[
+    str, typer.Option("--weights", help="How parts are weighted: fixed, auto, oracle (uses labels).")
+]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records.")]
-Workers = Annotated[int | None, typer.Option(help="Processes of one thread each; all cores if not given.")]
-Skip = Annotated[bool, typer.Option("--skip-existing/--redo", help="Keep good records, or run everything again.")]
-Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyper-parameter, as mcp.align_slots=5.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyperparameter, such as mcp.align_slots=5.")]
 Tuned = Annotated[list[Path] | None, typer.Option("--tuned", help="Parameters saved by `trimtab tune`.")]
 
 
@@ -29,14 +39,17 @@ def bench(
     methods: Methods = "all",
     orders: Seeds = 5,
     order: Order = ["shuffled"],  # noqa: B006  (typer reads the default and does not change it)
-    weights: Weights = "fixed,auto,oracle",
+    weights: Weightings = "fixed,auto,oracle",
     out: Out = Path("results"),
     workers: Workers = None,
-    skip_existing: Skip = True,
+    skip_existing: SkipExisting = True,
     change: Changes = None,
     tuned: Tuned = None,
 ) -> None:
-    """Run methods on feature stores in several orders; the same command again goes on where it stopped."""
+    """Run methods on feature stores, in several orders.
+
+    If it is stopped, the same command continues where it was. Runs that fail are named, and make the exit code 1.
+    """
     from trimtab.study.bench import make_plan
     from trimtab.study.bench.tuned import TunedParameters
 
@@ -49,12 +62,14 @@ def bench(
         parameters=changes_of(change or []),
         tuned=[TunedParameters.load(path) for path in tuned or []],
     )
-    run_with_progress(plan, out, workers, skip_existing)
+    all_well = run_with_progress(plan, out, workers, skip_existing)
     typer.echo(f"Show the tables with: trimtab report {out}")
+    if not all_well:
+        raise typer.Exit(1)
 
 
-def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existing: bool) -> None:
-    """Run a plan behind one progress bar, then say what failed and why."""
+def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existing: bool) -> bool:
+    """Run a plan behind one progress bar, then say what failed and why; False if something did."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -64,7 +79,8 @@ def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existin
     console = Console(stderr=True, highlight=False)
     remaining = len(still_to_run(out, plan.runs)) if skip_existing else len(plan)
     if remaining < len(plan):
-        console.print(f"{len(plan) - remaining} of {len(plan)} runs are there already.")
+        console.print(f"{len(plan) - remaining} of {len(plan)} runs are already there.")
+    _log.info("%d runs to do, of a plan of %d, with %s workers", remaining, len(plan), workers or "all possible")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     failed = {}
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
@@ -72,16 +88,19 @@ def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existin
 
         def on_done(run: Any, records: Sequence[Any]) -> None:
             progress.update(bar, advance=1, description=str(run))
-            failed.update({f"{run.method} on {run.dataset}": bad.reason for bad in records if not bad.ok})
+            reasons = {f"{run.method} on {run.dataset}": bad.reason for bad in records if not bad.ok}
+            failed.update(reasons)
+            _log.info("%s: %s", run, "; ".join(reasons.values()) or "done")
 
         made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done)
     for what, reason in failed.items():
         console.print(f"[bold yellow]failed:[/] {what}: {reason}", soft_wrap=True)
     console.print(f"{len(made)} records written to {out}.", soft_wrap=True)
+    return not failed
 
 
 def words(text: str) -> list[str]:
-    """Names with commas between, as a list."""
+    """Comma-separated names, as a list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 

@@ -1,5 +1,6 @@
 """`trimtab classify`: your own pictures, one line each, adapting as it goes."""
 
+import logging
 import signal
 import sys
 import time
@@ -8,39 +9,56 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
-from rich.console import Console
 
 from trimtab.cli.classify_lines import FORMATS, keep_odd_names, open_lines
+from trimtab.cli.options import Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from trimtab.classifier import Classifier
+
+_log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_SAVES = 30.0
 
 
 def classify(
     paths: Annotated[
-        list[str], typer.Argument(help="Images and folders of images; - reads paths from standard input.")
+        list[str],
+        typer.Argument(metavar="PATHS", help="Images and folders of images; - reads paths from standard input."),
     ],
-    labels: Annotated[str | None, typer.Option(help="What the images may show: cat,dog,...")] = None,
-    labels_file: Annotated[Path | None, typer.Option(help="The same from a file, one a line.")] = None,
-    encoder: Annotated[str, typer.Option("--encoder", "-e", help="Encoder, such as lite or hf:<folder>.")] = "lite",
-    method: Annotated[str, typer.Option("--method", "-m", help="How to adapt; zero_shot does not.")] = "mcp",
-    views: Annotated[int, typer.Option(min=1, help="Views per image: the plain one and random crops.")] = 1,
+    labels: Labels = None,
+    labels_file: LabelsFile = None,
+    encoder: Encoder = "lite",
+    method: Method = "mcp",
+    views: Views = 1,
     templates: Annotated[str, typer.Option(help="Template set, template or file.")] = "photo",
-    state: Annotated[Path | None, typer.Option(help="File that keeps what is learned; read if it exists.")] = None,
-    format: Annotated[str, typer.Option("--format", "-f", help=f"{', '.join(FORMATS)}.")] = "table",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the lines.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="File that keeps what is learned; it is read if it exists.")
+    ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", help=f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}.", autocompletion=choices(*FORMATS)
+        ),
+    ] = "table",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File for the lines, instead of standard output.")
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many labels a line holds.")] = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:<n> or mps.")] = "cpu",
-    precision: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
+    device: Device = "cpu",
+    precision: Precision = "fp32",
 ) -> None:
-    """Classify images by names of your choice, one line each, getting better on the way; no labels, no training.
+    """Classify your images, getting better with each of them.
 
-    With --state, what is learned is kept and used next time. Stopped while writing to --out, the same command goes on
-    with the images that are not in the file yet. Files that cannot be read are named, and make the exit code 1.
+    The names are of your choice; nothing is labeled, nothing is trained. Each image gets one line. With --state, what
+    is learned is kept and used next time; if a run with --state and --out is stopped, the same command continues with
+    the images that are not in the file yet. Files that cannot be read are named, and make the exit code 1.
     """
+    from rich.console import Console
+
     from trimtab.cli.labels import given_labels
 
     names = given_labels(labels, labels_file)
@@ -55,13 +73,14 @@ def classify(
 
         chosen = load_encoder(encoder, device=device, precision=precision)
         classifier = Classifier(chosen, names, method=method, templates=templates, views=views)
-        keeper = _StateKeeper(classifier, state)
         notes = Console(stderr=True, highlight=False)
+        keeper = _StateKeeper(classifier, state, notes)
         unreadable = 0
         before = signal.signal(signal.SIGTERM, _stop)
         try:
             for path in _with_bar(paths, notes, wanted=out is not None):
                 if path in lines.already_there:
+                    _log.debug("%s is already in %s", path, out)
                     continue
                 try:
                     guesses = classifier.classify(path, top=top)
@@ -79,7 +98,7 @@ def classify(
         raise typer.Exit(1)
 
 
-def _with_bar(paths: list[str], notes: Console, *, wanted: bool) -> Iterable[str]:
+def _with_bar(paths: list[str], notes: "Console", *, wanted: bool) -> Iterable[str]:
     """The images, with a bar where no lines show that something happens."""
     if not (wanted and notes.is_terminal):
         return _images(paths)
@@ -92,7 +111,7 @@ def _with_bar(paths: list[str], notes: Console, *, wanted: bool) -> Iterable[str
 
 def _images(paths: list[str]) -> Iterator[str]:
     """Files as given, folders by what is in them, standard input line by line as it arrives."""
-    from trimtab.data.listing import Listing
+    from trimtab.data.folder import Listing
 
     for path in paths:
         if path == "-":
@@ -109,11 +128,11 @@ def _images(paths: list[str]) -> Iterator[str]:
 class _StateKeeper:
     """Reads the state once and writes it now and then, and at the end."""
 
-    def __init__(self, classifier: "Classifier", path: Path | None) -> None:
+    def __init__(self, classifier: "Classifier", path: Path | None, notes: "Console") -> None:
         self._classifier, self._path = classifier, path.expanduser() if path else None
         if self._path is not None and self._path.exists():
             classifier.load(self._path)
-            Console(stderr=True, highlight=False).print(f"Going on from {classifier.seen} images learned before.")
+            notes.print(f"Continuing from {classifier.seen} images learned before.")
         self.save()  # now, so that a file that cannot be written is not noticed only at the end
 
     def save(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 
 if TYPE_CHECKING:
     from trimtab.classifier import Guess
@@ -82,7 +82,7 @@ def _lines_before(out: Path, format: str, header: str, resuming: bool) -> frozen
     """The paths that are already in the file; a last line that a kill has torn is cut off."""
     if not resuming:
         raise TrimtabError(
-            f"{out} exists; choose another file. (An interrupted run is continued when its --state file is given, too.)"
+            f"{out} exists; choose another file. (An interrupted run continues if its --state file is given, too.)"
         )
     if format == "table":
         raise TrimtabError(f"{out} exists; a table cannot be continued, use --format csv or jsonl.")
@@ -100,7 +100,7 @@ def _lines_before(out: Path, format: str, header: str, resuming: bool) -> frozen
     except OSError as error:
         raise TrimtabError(f"{out} cannot be read: {error.strerror or error}.") from None
     except (ValueError, KeyError, TypeError, IndexError):
-        raise TrimtabError(f"{out} exists and is not {format} of this command; choose another file.") from None
+        raise TrimtabError(f"{out} exists and is not {format} written by this command; choose another file.") from None
     return found
 
 

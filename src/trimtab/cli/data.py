@@ -5,30 +5,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from trimtab.cli.options import Root
 
 if TYPE_CHECKING:
-    from trimtab.data.catalog.table import CatalogEntry
+    from rich.console import Console
+
+    from trimtab.data.catalog import CatalogEntry
 
 PIPED_WIDTH = 120  # a table in a file or a pipe has no terminal to fit
 
 
 def data(
-    name: Annotated[str | None, typer.Argument(help="One data set: read it and say what it holds.")] = None,
-    root: Annotated[
-        Path | None, typer.Option(envvar="TRIMTAB_DATA", help="Folder that holds your data sets (or $TRIMTAB_DATA).")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A data set to read and describe.")] = None,
+    root: Root = None,
 ) -> None:
-    """List the data sets: classes, test images, templates, and what is present below --root.
+    """List the data sets, and which of them are present below --root.
 
-    With a NAME, read that set, check it against the paper's table and show what it holds.
+    With a NAME, read that data set, check it against the paper's table and show what it holds.
     """
-    from trimtab.data.catalog.disk import find_entry, find_folder, how_to_lay_out, missing_part
+    from rich.console import Console
+
+    from trimtab.data.catalog import find_entry, find_folder, how_to_lay_out, missing_part
     from trimtab.errors import TrimtabError
 
     if root is not None and not root.expanduser().is_dir():
-        raise TrimtabError(f"--root {root} is no folder.")
+        raise TrimtabError(f"--root {root} is not a folder.")
     place = root.expanduser() if root is not None else None
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
     if name is None:
@@ -39,17 +41,19 @@ def data(
         folder = find_folder(entry, place) if place is not None else None
         if folder is None or missing_part(entry, folder) is not None:
             console.print(f"{entry.title}: {entry.classes:,} classes, {entry.test_size:,} test images")
-            console.print(f"Below the folder that you give as --root it needs\n{how_to_lay_out(entry)}", soft_wrap=True)
+            console.print(
+                f"Below the folder that you give as --root it needs:\n{how_to_lay_out(entry)}", soft_wrap=True
+            )
             if place is not None:
                 raise TrimtabError(f"{entry.title} is not complete below {place}: it lacks {_lacking(entry, place)}.")
             return
     _describe(console, name, place)
 
 
-def _list(console: Console, root: Path | None) -> None:
-    from trimtab.data.catalog.disk import how_to_lay_out
-    from trimtab.data.catalog.load import FREE_SETS, OWN
-    from trimtab.data.catalog.table import CATALOG
+def _list(console: "Console", root: Path | None) -> None:
+    from rich.table import Table
+
+    from trimtab.data.catalog import CATALOG, FREE_SETS, OWN, how_to_lay_out
 
     table = Table("name", box=None, pad_edge=False)
     table.add_column("classes", justify="right")
@@ -74,16 +78,16 @@ def _list(console: Console, root: Path | None) -> None:
 
 
 def _lacking(entry: "CatalogEntry", root: Path) -> str:
-    from trimtab.data.catalog.disk import find_folder, missing_part
+    from trimtab.data.catalog import find_folder, missing_part
 
     folder = find_folder(entry, root)
     return f"{entry.folders[0]}/" if folder is None else missing_part(entry, folder) or ""
 
 
-def _describe(console: Console, name: str, root: Path | None) -> None:
+def _describe(console: "Console", name: str, root: Path | None) -> None:
     import numpy as np
 
-    from trimtab.data.catalog.load import load_dataset
+    from trimtab.data.catalog import load_dataset
 
     images = load_dataset(name, root)
     labeled = images.labels[images.labels >= 0]

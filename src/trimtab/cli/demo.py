@@ -4,31 +4,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from trimtab.features import FeatureStore
     from trimtab.study.demo.race import Finish
 
 
 def demo(
     images: Annotated[int, typer.Option(min=100, max=10_000, help="How many CIFAR-10 test images to stream.")] = 2000,
-    data: Annotated[Path | None, typer.Option(help="Folder of the CIFAR-10 binary batches, if you have them.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the CIFAR-10 binary batches, if you have them.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the two figures.")] = Path("demo-output"),
 ) -> None:
-    """Watch a zero-shot classifier adapt to CIFAR-10: no labels, no training, no GPU.
+    """Watch a classifier adapt to CIFAR-10, in about three minutes.
 
-    Images are encoded once and kept; interrupted or run again, the demo goes on from there. Labels are used only to
-    score the predictions, and by the one row that says so.
+    No labels, no training, no GPU: labels are used only to score the predictions, and by the one row that says so.
+    Images are encoded once and kept; interrupted or run again, the demo continues from there.
     """
     import time
+
+    from rich.console import Console
 
     from trimtab.data.fetched.cifar import cifar10
     from trimtab.encoders import load_encoder
     from trimtab.errors import TrimtabError
     from trimtab.features.encode import encode_images
-    from trimtab.files.folders import cache_folder
+    from trimtab.files import cache_folder
     from trimtab.study.demo import figures, race
 
     console = Console(highlight=False)
@@ -60,7 +64,9 @@ def demo(
     console.print(f"Figures: {out / 'accuracy.png'} and {out / 'caches.png'}")
 
 
-def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> Table:
+def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> "Table":
+    from rich.table import Table
+
     images = len(finishes["zero_shot"].correct)
     base = finishes["zero_shot"].accuracy
     table = Table(title=f"CIFAR-10, {images:,} images, lite encoder, no labels")
@@ -72,15 +78,17 @@ def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> Table:
         style = "bold" if name == "mcp" else None
         cost = f"{finish.milliseconds:.2f} ms"
         table.add_row(name, f"{finish.accuracy:.1%}", f"{100 * low:.1f} to {100 * high:.1f}", gain, cost, style=style)
-    how = f"{encoding:.1f} ms" if encoding > 1 else "done before"
+    how = f"{encoding:.1f} ms" if encoding > 1 else "already done"
     table.caption = f"adapting is per image; encoding one: {how}"
     return table
 
 
-def _weights(finish: "Finish", store: "FeatureStore") -> Table:
+def _weights(finish: "Finish", store: "FeatureStore") -> "Table":
+    from rich.table import Table
+
     from trimtab.study.demo.race import weigh
 
-    table = Table(title="MCP's three parts, weighed in three ways")
+    table = Table(title="MCP's three parts, weighted in three ways")
     for column in ("weights", "of text, prototype, retrieval", "needs labels", "top-1"):
         table.add_column(column, justify="right" if column == "top-1" else "left")
     for way in weigh(finish, store.labels):

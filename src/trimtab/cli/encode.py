@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+
+from trimtab.cli.options import Cupl, Device, Encoder, Labels, LabelsFile, Precision, Root, Views, choices
 
 if TYPE_CHECKING:
     from trimtab.data.base import ImageSet
@@ -14,32 +15,37 @@ SKIPPED_SHOWN = 20
 
 
 def encode(
-    data: Annotated[str, typer.Argument(help="A data set's name, a folder of images, or an .npz file of features.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A data set's name, a folder of images, or an .npz file of features.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for the features.")] = None,
-    encoder: Annotated[str, typer.Option("--encoder", "-e", help="Encoder, such as lite or hf:<folder>.")] = "lite",
-    views: Annotated[int, typer.Option(min=1, help="Views per image: the plain one and random crops.")] = 1,
-    root: Annotated[Path | None, typer.Option(help="Folder that holds your data sets.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many images, drawn by the seed.")] = None,
+    encoder: Encoder = "lite",
+    views: Views = 1,
+    root: Root = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many images, drawn by --seed.")] = None,
     templates: Annotated[
-        str | None, typer.Option(help="Template set, template or file; the set's own if left out.")
+        str | None, typer.Option(help="Template set, template or file; the data set's own if not given.")
     ] = None,
-    cupl: Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")] = None,
-    labels: Annotated[str | None, typer.Option(help="Class names for unlabeled images: cat,dog,...")] = None,
-    labels_file: Annotated[Path | None, typer.Option(help="The same from a file, one a line.")] = None,
+    cupl: Cupl = None,
+    labels: Labels = None,
+    labels_file: LabelsFile = None,
     augmix: Annotated[bool, typer.Option("--augmix", help="Apply AugMix to the random crops.")] = False,
-    seed: Annotated[int, typer.Option(help="Decides the random crops and what --limit takes.")] = 0,
-    dtype: Annotated[str, typer.Option(help="float16 or float32.")] = "float16",
+    seed: Annotated[int, typer.Option(help="Seed of the random crops and of what --limit draws.")] = 0,
+    dtype: Annotated[
+        str, typer.Option(help="float16 or float32.", autocompletion=choices("float16", "float32"))
+    ] = "float16",
     batch: Annotated[int, typer.Option(min=1, help="Views per call of the encoder.")] = 64,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:<n> or mps.")] = "cpu",
-    precision: Annotated[str, typer.Option(help="fp32, fp16 or bf16.")] = "fp32",
+    device: Device = "cpu",
+    precision: Precision = "fp32",
     verify: Annotated[
         bool, typer.Option("--verify", help="Compare every byte of the store with its checksum.")
     ] = False,
 ) -> None:
-    """Encode a data set once, so that every method then runs on it in seconds.
+    """Encode a data set once; every method then runs in seconds.
 
-    Stopped or killed, the same command goes on where it was. On a finished store it only checks that it fits; with
-    --verify it reads it all. DATA may also be a feature store to verify, or an .npz file of features to take over.
+    If it is stopped or killed, the same command continues where it was. A finished store is only checked for being
+    the one that is asked for; with --verify, all of it is read. DATA may also be a feature store to verify, or an .npz
+    file of features to import. Images without labels need --labels or --labels-file.
     """
     from trimtab.features import FeatureStore, import_npz
     from trimtab.features.manifest import MANIFEST
@@ -75,8 +81,7 @@ def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Pa
     from dataclasses import replace
 
     from trimtab.cli.labels import given_labels
-    from trimtab.data.catalog.disk import find_entry
-    from trimtab.data.catalog.load import FREE_SETS, load_dataset
+    from trimtab.data.catalog import FREE_SETS, find_entry, load_dataset
     from trimtab.errors import TrimtabError
 
     known = find_entry(data) is not None or data.lower() in FREE_SETS
@@ -85,7 +90,7 @@ def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Pa
     names = given_labels(labels, labels_file)
     if names is None:
         if not image_set.class_names:
-            raise TrimtabError(f"{data} has no labels; say what its images may show with --labels or --labels-file.")
+            raise TrimtabError(f"{data} has no labels; say what its images may show, with --labels or --labels-file.")
         return image_set
     if image_set.class_names:
         raise TrimtabError(f"{data} has classes of its own; --labels is for images without labels.")
@@ -97,6 +102,8 @@ def _slug(encoder: str) -> str:
 
 
 def _report(store: "FeatureStore", verify: bool) -> None:
+    from rich.console import Console
+
     from trimtab.data.class_order import check_class_order
     from trimtab.features.encode import zero_shot_labels
 
@@ -109,10 +116,10 @@ def _report(store: "FeatureStore", verify: bool) -> None:
             console.print(f"  ... the others are listed in {store.path / 'manifest.json'}", soft_wrap=True)
     if verify:
         store.verify()
-        console.print("Every checksum is right.")
+        console.print("All checksums match.")
     print(
-        f"{store.path}: {len(store):,} images x {store.views} views x {store.dim} ({store.info.dtype}), "
-        f"{len(store.class_names)} classes, {store.info.encoder}"
+        f"{store.path}: {len(store):,} images x {store.views} {'view' if store.views == 1 else 'views'} x {store.dim} "
+        f"({store.info.dtype}), {len(store.class_names)} classes, {store.info.encoder}"
     )
     if (store.labels >= 0).any():
         found = check_class_order(store.labels, zero_shot_labels(store), store.class_names)

@@ -6,7 +6,7 @@ from trimtab.errors import TrimtabError
 
 
 def given_labels(labels: str | None, labels_file: Path | None) -> tuple[str, ...] | None:
-    """The names in `cat,dog,...` or in a file with one a line; None if neither was given."""
+    """The names in `cat,dog,...` or in a file with one per line; None if neither was given."""
     if labels is not None and labels_file is not None:
         raise TrimtabError("Give --labels or --labels-file, not both.")
     if labels is not None:
@@ -25,5 +25,6 @@ def given_labels(labels: str | None, labels_file: Path | None) -> tuple[str, ...
 def _checked(names: list[str], where: str) -> tuple[str, ...]:
     kept = tuple(name for name in names if name)
     if len(kept) < 2:
-        raise TrimtabError(f"{where} names {len(kept)} classes; a classifier needs at least two.")
+        found = "only one class" if kept else "no class"
+        raise TrimtabError(f"{where} names {found}; a classifier needs at least two.")
     return kept

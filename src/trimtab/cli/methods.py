@@ -1,18 +1,22 @@
 """`trimtab methods`: what there is to choose from."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def methods(
-    name: Annotated[str | None, typer.Argument(help="One method, to see its parameters.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One method, to see its parameters.")] = None,
 ) -> None:
-    """List the methods and the columns of the paper's comparison; with a NAME, what each of its parameters means."""
+    """List the methods, or the parameters of one.
+
+    Without a NAME, also the columns of the MCP paper's comparison; with one, what each of its parameters means.
+    """
+    from rich.console import Console
+
     console = Console(highlight=False)
     if name:
         console.print(_parameters(name))
@@ -20,7 +24,10 @@ def methods(
         console.print(_methods(), _comparison(), sep="\n")
 
 
-def _methods() -> Table:
+def _methods() -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     from trimtab.methods import info_of, list_methods
 
     table = Table(title="Methods", box=SIMPLE_HEAD, title_justify="left", pad_edge=False)
@@ -37,7 +44,9 @@ def _methods() -> Table:
     return table
 
 
-def _comparison() -> Table:
+def _comparison() -> "Table":
+    from rich.table import Table
+
     from trimtab.methods import TRAITS, info_of, list_methods
 
     table = Table(
@@ -53,7 +62,11 @@ def _comparison() -> Table:
     return table
 
 
-def _parameters(name: str) -> Table:
+def _parameters(name: str) -> "Table":
+    from rich.box import SIMPLE_HEAD
+    from rich.markup import escape
+    from rich.table import Table
+
     from trimtab.engine.parameters import described
     from trimtab.methods import method_class
 

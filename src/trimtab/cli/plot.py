@@ -5,27 +5,35 @@ from typing import Annotated, Any
 
 import typer
 
-Name = Annotated[str, typer.Argument(help="cost, compactness, along, reliability, per-class or features.")]
-Folder = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `trimtab bench` has written.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="File: .png, .pdf or .svg; NAME.png if not given.")]
-Dataset = Annotated[str | None, typer.Option(help="The data set, where there are several.")]
-Weights = Annotated[str, typer.Option(help="fixed, auto or oracle (uses labels).")]
-MethodName = Annotated[str | None, typer.Option("--method", help="For per-class and features.")]
-Projection = Annotated[str | None, typer.Option(help="For features: pca or tsne.")]
+from trimtab.cli.options import OneWeighting, Results, choices
+
+FIGURES = ("cost", "compactness", "along", "reliability", "per-class", "features")
+Figure = Annotated[
+    str,
+    typer.Argument(
+        metavar="FIGURE", help=f"{', '.join(FIGURES[:-1])} or {FIGURES[-1]}.", autocompletion=choices(*FIGURES)
+    ),
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="File: .png, .pdf or .svg; FIGURE.png if not given.")]
+Dataset = Annotated[str | None, typer.Option(help="The data set, if there are several.")]
+Method = Annotated[str | None, typer.Option("--method", "-m", help="For per-class and features.")]
+Projection = Annotated[
+    str | None, typer.Option(help="For features: pca or tsne.", autocompletion=choices("pca", "tsne"))
+]
 
 
 def plot(
-    name: Name,
-    results: Folder,
+    name: Figure,
+    results: Results,
     out: Out = None,
     dataset: Dataset = None,
-    weights: Weights = "fixed",
-    method: MethodName = None,
+    weights: OneWeighting = "fixed",
+    method: Method = None,
     projection: Projection = None,
 ) -> None:
     """Draw one figure from the records of a benchmark."""
     from trimtab.errors import TrimtabError
-    from trimtab.files.whole_files import write_whole
+    from trimtab.files import write_whole
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
     from trimtab.study.figures import draw

@@ -1,31 +1,30 @@
 """`trimtab prompts`: the sentences that a class really gets."""
 
 import difflib
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from trimtab.cli.options import Cupl, Root
 
 SHOWN = 3
 
 
 def prompts(
-    data: Annotated[str, typer.Argument(help="A data set's name, or a folder of images.")],
-    class_name: Annotated[list[str] | None, typer.Option("--class", help="Only this class; may be repeated.")] = None,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, or a folder of images.")],
+    class_name: Annotated[list[str] | None, typer.Option("--class", help="Only this class; repeat for more.")] = None,
     templates: Annotated[
-        str | None, typer.Option(help="Template set, method (tda, ...), template or file; the set's own if left out.")
+        str | None,
+        typer.Option(help="Template set, method (tda, ...), template or file; the data set's own if not given."),
     ] = None,
-    cupl: Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")] = None,
-    root: Annotated[
-        Path | None, typer.Option(envvar="TRIMTAB_DATA", help="Folder that holds your data sets (or $TRIMTAB_DATA).")
-    ] = None,
+    cupl: Cupl = None,
+    root: Root = None,
 ) -> None:
-    """Show what each class of DATA is called and described as, sentence by sentence.
+    """Show the sentences that describe each class to the encoder.
 
-    With --class, a set of the paper need not be on disk: its templates are known by its name.
+    With --class, a data set of the paper need not be on disk: its templates are known by its name.
     """
-    from trimtab.data.catalog.disk import find_entry
-    from trimtab.data.catalog.load import load_dataset
+    from trimtab.data.catalog import find_entry, load_dataset
     from trimtab.errors import TrimtabError
     from trimtab.prompts import prompts_for, templates_for
 
@@ -36,7 +35,7 @@ def prompts(
         images = load_dataset(data, root)
         name, own, known = images.name, images.templates, list(images.class_names)
     if not known:
-        raise TrimtabError(f"The images of {data} have no classes, so there is nothing to say about them.")
+        raise TrimtabError(f"The images of {data} have no classes, so there are no prompts to show.")
     wanted = _known_as(class_name or known[:SHOWN], known, data)
     patterns = templates_for(templates or own, name)
     for shown, sentences in prompts_for(wanted, patterns, cupl).items():

@@ -5,13 +5,21 @@ from typing import Annotated
 
 import typer
 
-Folder = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder that `trimtab bench` has written.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder for report.md, .tex and .html; else RESULTS.")]
-Full = Annotated[bool, typer.Option(help="Also show calibration, cost and paired tests of each data set.")]
+from trimtab.cli.options import Results
+
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="Folder for report.md, .tex and .html; RESULTS if not given.")
+]
+Full = Annotated[
+    bool, typer.Option("--full/--no-full", help="Also show calibration, cost and paired tests per data set.")
+]
 
 
-def report(results: Folder, out: Out = None, full: Full = False) -> None:
-    """Show the tables of a benchmark, and write them as Markdown, LaTeX and one HTML page."""
+def report(results: Results, out: Out = None, full: Full = False) -> None:
+    """Show the tables of a benchmark, and write them to files.
+
+    The files are Markdown, LaTeX and one HTML page.
+    """
     from rich.console import Console
 
     from trimtab.study.bench import read_results

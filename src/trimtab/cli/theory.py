@@ -1,11 +1,11 @@
 """`trimtab theory`: how much of the paper's argument for the align cache can be seen on a store."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")]
+from trimtab.cli.options import Store
+
 Order = Annotated[str, typer.Option(help="Order of the stream: shuffled, dirichlet:0.1, ...")]
 Seed = Annotated[int, typer.Option(help="Seed of the order.")]
 Beta = Annotated[float, typer.Option(help="Exponent of the low-noise assumption.")]
@@ -13,7 +13,10 @@ Rows = Annotated[int, typer.Option(help="How many classes to show.")]
 
 
 def theory(store: Store, order: Order = "shuffled", seed: Seed = 0, beta: Beta = 1.0, rows: Rows = 20) -> None:
-    """Run MCP on a store and evaluate the densities and bounds behind its align cache, with what they assume."""
+    """Check the paper's argument for the align cache on a store.
+
+    MCP runs on the store; the densities and bounds behind its align cache are shown, with what they assume.
+    """
     from rich.console import Console
 
     from trimtab.features import FeatureStore

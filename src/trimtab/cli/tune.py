@@ -1,22 +1,25 @@
 """`trimtab tune`: search a method's parameters on labeled features and save what was found."""
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A labelled feature store.")]
-MethodName = Annotated[str, typer.Option("--method", help="The method to tune.")]
+from trimtab.cli.options import Method, Store
+
+_log = logging.getLogger(__name__)
+
 Trials = Annotated[int, typer.Option(help="How many settings are tried in all.")]
-Images = Annotated[int | None, typer.Option(help="Search on so many images only.")]
-Holdout = Annotated[float, typer.Option(help="Share of the images that the search does not see.")]
+Images = Annotated[int | None, typer.Option(help="Search on only this many images.")]
+Holdout = Annotated[float, typer.Option(help="Share of the images kept from the search.")]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of the search.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="File for the parameters.")]
 
 
 def tune(
     store: Store,
-    method: MethodName = "mcp",
+    method: Method = "mcp",
     trials: Trials = 50,
     images: Images = None,
     holdout: Holdout = 0.5,
@@ -35,6 +38,7 @@ def tune(
         bar = progress.add_task(f"tuning {method}", total=trials)
 
         def on_trial(done: int, best: float) -> None:
+            _log.info("trial %d of %d: best ORACLE %.2f %%", done, trials, best)
             progress.update(bar, completed=done, description=f"tuning {method}: ORACLE {best:.2f} %")
 
         found = search(

@@ -1,12 +1,11 @@
 """Data sets and the orders in which a stream may meet them."""
 
-from trimtab.data.base import UNLABELED, ImageSet
-from trimtab.data.catalog.load import load_dataset
+from trimtab.data.base import UNLABELED, ImageSet, joined
+from trimtab.data.catalog import load_dataset
 from trimtab.data.class_order import check_class_order
 from trimtab.data.corruptions import corrupted
 from trimtab.data.folder import image_folder, unlabeled_images
-from trimtab.data.joined import joined
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 
 __all__ = [
     "UNLABELED",

@@ -1,12 +1,25 @@
-"""ImageSet: what every data set looks like to the rest of trimtab."""
+"""ImageSet: what every data set looks like to the rest of trimtab, and the parts that every data set is made of.
 
+The set itself; where its pixels come from (each can be sent to another process); how labels as people write them
+become class indices; and several sets as one.
+"""
+
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.errors import TrimtabError
+from trimtab.images.decode import decode
+
 UNLABELED = -1
+LABEL_FIELDS: Final = ("label", "class", "class_name", "classname", "category", "target")  # as people call them
+CLASS_LISTS: Final = ("classes.txt", "classnames.txt")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,3 +40,130 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)
+class FileImages:
+    """Images in files, decoded when they are asked for."""
+
+    paths: Sequence[Path]
+
+    def __call__(self, index: int) -> NDArray[np.uint8]:
+        """Image `index` as (H, W, 3) RGB bytes."""
+        return decode(self.paths[index])
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedImages:
+    """Images held in memory as the bytes of their JPEG or PNG files; `ids` name them when one is damaged."""
+
+    blobs: Sequence[bytes]
+    ids: Sequence[str]
+
+    def __call__(self, index: int) -> NDArray[np.uint8]:
+        """Image `index` as (H, W, 3) RGB bytes."""
+        return decoded_bytes(self.blobs[index], self.ids[index])
+
+
+@dataclass(frozen=True, eq=False)
+class GrayImages:
+    """Gray images held in memory as one (N, H, W) array, given out with three equal channels."""
+
+    pixels: NDArray[np.uint8]
+
+    def __call__(self, index: int) -> NDArray[np.uint8]:
+        """Image `index` as (H, W, 3) bytes."""
+        return np.repeat(self.pixels[index][..., None], 3, axis=2)
+
+
+def decoded_bytes(blob: bytes, name: str) -> NDArray[np.uint8]:
+    """Decode an image's bytes; an error says which image it was."""
+    try:
+        return decode(blob)
+    except TrimtabError as error:
+        raise TrimtabError(str(error).replace("The image given as bytes", name, 1)) from None
+
+
+def numbered_labels(
+    labels: Sequence[str], class_names: Sequence[str] | None, where: str, items: Sequence[str]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Class indices and class names for labels given as text; "" means unlabeled.
+
+    Without `class_names` the labels themselves are the classes, in natural order. Numbers are positions in
+    `class_names`, unless those are numbers too. `where` and `items` (one name per label) go into error messages.
+    """
+    given = {label for label in labels if label}
+    numbers = bool(given) and all(label.isdecimal() for label in given)
+    if class_names is None and numbers:
+        raise TrimtabError(
+            f"The labels of {where} are numbers; write the classes' names, one per line in the order of the numbers "
+            f"(the first is 0), into {CLASS_LISTS[0]} beside it."
+        )
+    names = tuple(class_names) if class_names is not None else tuple(sorted(given, key=natural))
+    codes = {name: code for code, name in enumerate(names)}
+    if numbers and not given <= set(codes):
+        codes = {str(code): code for code in range(len(names))}
+    for label, item in zip(labels, items, strict=True):
+        if label and label not in codes:
+            raise TrimtabError(
+                f"{item} of {where} has the label {label!r}, which is not one of the {len(names)} classes."
+            )
+    return np.array([codes[label] if label else UNLABELED for label in labels], dtype=np.int64), names
+
+
+def class_list_beside(folder: Path) -> tuple[str, ...] | None:
+    """The class names, one per line, that a folder holds as classes.txt or classnames.txt; None when it holds none."""
+    for path in (folder / name for name in CLASS_LISTS):
+        if path.is_file():
+            names = tuple(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
+            if len(set(names)) < len(names):
+                raise TrimtabError(f"{path} names a class twice; give every class a name of its own.")
+            return names
+    return None
+
+
+def natural(name: str) -> tuple[tuple[tuple[int, int | str], ...], str]:
+    """A sort key that puts "2" before "10" and "b" after "A"; exact spelling decides between equals."""
+    parts = re.split(r"(\d+)", name)
+    return tuple((0, int(part)) if part.isdecimal() else (1, part.casefold()) for part in parts if part), name
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedImages:
+    """Loads from the set that an index falls into."""
+
+    loads: Sequence[Callable[[int], NDArray[np.uint8]]]
+    starts: Sequence[int]  # the index of each set's first image
+
+    def __call__(self, index: int) -> NDArray[np.uint8]:
+        """Image `index`, counted through all sets."""
+        which = bisect_right(self.starts, index) - 1
+        return self.loads[which](index - self.starts[which])
+
+
+def joined(sets: Sequence[ImageSet], name: str | None = None) -> ImageSet:
+    """The images of all sets, one set after another; the domains are the sets' names.
+
+    Orders such as "domain-sequence" and "domain-mixture" then arrange them.
+    """
+    if not sets:
+        raise TrimtabError("There are no sets to join.")
+    first = sets[0]
+    other = next((images for images in sets if images.class_names != first.class_names), None)
+    if other is not None:
+        raise TrimtabError(f"{first.name} and {other.name} have different classes and cannot be joined.")
+    names = [images.name for images in sets]
+    if len(set(names)) < len(names):
+        raise TrimtabError(
+            f"Two of the sets have the same name ({', '.join(names)}), but each must be a domain of its own."
+        )
+    lengths = [len(images) for images in sets]
+    return ImageSet(
+        name=name or ",".join(names),
+        class_names=first.class_names,
+        labels=np.concatenate([images.labels for images in sets]),
+        ids=[f"{images.name}/{identity}" for images in sets for identity in images.ids],
+        load=JoinedImages([images.load for images in sets], np.cumsum([0, *lengths[:-1]]).tolist()),
+        domains=[images.name for images in sets for _ in range(len(images))],
+        templates=first.templates,
+    )

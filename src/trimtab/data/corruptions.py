@@ -1,7 +1,7 @@
-"""A set under a real shift: noise, blur, low contrast or JPEG artefacts at five strengths, made on the fly.
+"""A set under a real shift: noise, blur, low contrast or JPEG artifacts at five strengths, made on the fly.
 
 The strengths are those of the common-corruption benchmarks (CIFAR-10-C for small images, ImageNet-C for larger ones),
-so that figures can be set beside published ones. Every image gets the same corruption whenever it is loaded.
+so that figures can be compared with published ones. Every image gets the same corruption whenever it is loaded.
 """
 
 import io

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.base import UNLABELED, ImageSet
-from trimtab.data.labels import LABEL_FIELDS, numbered_labels
+from trimtab.data.base import LABEL_FIELDS, UNLABELED, ImageSet, numbered_labels
 from trimtab.errors import TrimtabError
-from trimtab.prompts.sentences import told_apart
+from trimtab.images.decode import decode
+from trimtab.prompts.names import distinct_names
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -28,8 +28,6 @@ class HuggingFaceImages:
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        from trimtab.images.decode import decode
-
         stored = self.rows[index][self.column]
         return decode(stored["bytes"] if stored["bytes"] is not None else stored["path"])
 
@@ -89,7 +87,7 @@ def _labels(rows: "Dataset", name: str, class_names: Sequence[str] | None) -> tu
     label_columns = [key for key, feature in rows.features.items() if isinstance(feature, datasets.ClassLabel)]
     if label_columns and class_names is None:
         codes = [UNLABELED if code is None else int(code) for code in rows[label_columns[0]]]
-        return np.array(codes, dtype=np.int64), told_apart(rows.features[label_columns[0]].names)
+        return np.array(codes, dtype=np.int64), distinct_names(rows.features[label_columns[0]].names)
     column = next((key for key in (*label_columns, *LABEL_FIELDS) if key in rows.features), None)
     if column is None:
         return np.full(len(rows), UNLABELED, dtype=np.int64), tuple(class_names or ())

@@ -13,10 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.base import ImageSet
-from trimtab.data.labels import LABEL_FIELDS, class_list_beside, numbered_labels
-from trimtab.data.listing import IMAGE_SUFFIXES, natural
-from trimtab.data.sources import decoded_bytes
+from trimtab.data.base import LABEL_FIELDS, ImageSet, class_list_beside, decoded_bytes, natural, numbered_labels
+from trimtab.data.folder import IMAGE_SUFFIXES
 from trimtab.errors import TrimtabError
 
 LABEL_PARTS: Final = ("cls", "json", "txt")
@@ -105,7 +103,9 @@ def _samples(shard: Path) -> list[tuple[str, dict[str, _Member]]]:
                     sample = samples.setdefault(folder + slash + key, {})
                     sample[part.lower()] = _Member(shard, member.offset_data, member.size)
     except (tarfile.TarError, OSError) as error:
-        raise TrimtabError(f"{shard} is no whole, uncompressed tar file ({error}); fetch or unpack it again.") from None
+        raise TrimtabError(
+            f"{shard} is not a complete, uncompressed tar file ({error}); fetch or unpack it again."
+        ) from None
     return list(samples.items())
 
 

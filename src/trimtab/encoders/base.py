@@ -1,10 +1,12 @@
-"""What trimtab needs of an image-and-text encoder, and nothing more."""
+"""What trimtab needs of an image-and-text encoder, and what every encoder does with what comes in and goes out."""
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trimtab.errors import TrimtabError
 
 
 @runtime_checkable
@@ -36,3 +38,46 @@ class Encoder(Protocol):
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentences -> (n, d) unit features."""
+
+
+def checked_pixels(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """The images as one contiguous (B, side, side, 3) array of bytes, or a clear refusal."""
+    pixels = np.asarray(pixels)
+    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1:] != (side, side, 3):
+        raise TrimtabError(
+            f"Images must come as bytes of the shape (images, {side}, {side}, 3), not {pixels.dtype} {pixels.shape}; "
+            f"resize them to {side} x {side} RGB first."
+        )
+    return np.ascontiguousarray(pixels)
+
+
+def checked_texts(texts: Sequence[str]) -> list[str]:
+    """The texts as a list; a bare string is refused, because its letters would be taken for texts."""
+    if isinstance(texts, str):
+        raise TrimtabError(f"Texts must come as a list; give [{texts!r}] instead of {texts!r}.")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TrimtabError(f"Every text must be a string; {text!r} is a {type(text).__name__}.")
+        if not text.strip():
+            raise TrimtabError("A text is empty; give every class a name.")
+    return list(texts)
+
+
+def unit_features(
+    tower: Callable[[Any], NDArray[np.float32]], inputs: Sequence[str] | NDArray[np.uint8], at_once: int, dim: int
+) -> NDArray[np.float32]:
+    """(n, dim) unit rows: what `tower` makes of `inputs`, `at_once` of them at a time."""
+    features = np.empty((len(inputs), dim), np.float32)
+    for start in range(0, len(inputs), at_once):
+        features[start : start + at_once] = tower(inputs[start : start + at_once])
+    return unit_rows(features)
+
+
+def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row divided by its length."""
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
+
+
+def first_line(error: Exception) -> str:
+    """The first line that says something: other libraries' messages can fill pages."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel
+from tokenizers import Regex, normalizers
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+from transformers.utils import cached_file, logging
 
-from trimtab.encoders.hf_tokens import hf_tokens
+from trimtab.encoders.base import first_line
+from trimtab.encoders.tokens import TextTokens
 from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
 
 # Trained on texts filled up to the full context, without a mask; their pooling reads the last position.
 FULL_CONTEXT = ("siglip",)
 SETTINGS_FILES = ("preprocessor_config.json", "processor_config.json")
+SMALLEST_SHARE = 0.9  # of a model's vocabulary that its tokenizer must make; models round their vocabulary up
+PUNCTUATION = r"[!-/:-@\[-`{-~]"  # the ASCII punctuation that SigLIP was trained without
 
 
 class ImageHalf(torch.nn.Module):
@@ -59,7 +64,7 @@ def load(name: str, device: str, precision: str) -> TorchEncoder:
         model,
         ImageHalf(model),
         TextHalf(model, use_mask=not fill),
-        hf_tokens(source, texts.vocab_size, texts.max_position_embeddings, pad_to_context=fill),
+        _tokens(source, texts.vocab_size, texts.max_position_embeddings, pad_to_context=fill),
         input_size=_input_size(settings, config),
         pixel_scale=_pixel_scale(settings),
         logit_scale=_logit_scale(model),
@@ -70,8 +75,6 @@ def load(name: str, device: str, precision: str) -> TorchEncoder:
 
 
 def _model(source: str) -> tuple[Any, Any]:
-    from transformers import logging
-
     logging.disable_progress_bar()
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # what it reports about the weights is checked below
@@ -79,10 +82,9 @@ def _model(source: str) -> tuple[Any, Any]:
         config = AutoConfig.from_pretrained(source)
         model, report = AutoModel.from_pretrained(source, config=config, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise TrimtabError(
             f"No model could be loaded from {source!r}; give the folder of a whole checkpoint, "
-            f"or an id where the hub can be reached. Transformers says: {message}"
+            f"or an id where the hub can be reached. Transformers says: {first_line(error)}"
         ) from error
     finally:
         logging.set_verbosity(verbosity)
@@ -91,7 +93,7 @@ def _model(source: str) -> tuple[Any, Any]:
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise TrimtabError(
-            f"{source!r} lacks {len(missing)} weights of a {config.model_type} model, such as {missing[0]}; "
+            f"{source!r} lacks {len(missing)} of the weights of a {config.model_type} model, such as {missing[0]}; "
             "copy the checkpoint again."
         )
     if not hasattr(config, "text_config") or not hasattr(config, "vision_config") or config.model_type == "siglip2":
@@ -103,8 +105,6 @@ def _model(source: str) -> tuple[Any, Any]:
 
 def _image_settings(source: str) -> Mapping[str, Any]:
     """What the checkpoint says about its images, read as data: the processors themselves would want torchvision."""
-    from transformers.utils import cached_file
-
     for file in SETTINGS_FILES:
         try:
             found = cached_file(source, file)
@@ -129,19 +129,19 @@ def _input_size(settings: Mapping[str, Any], config: Any) -> int:
 
 
 def _pixel_scale(settings: Mapping[str, Any]) -> PixelScale:
-    """The processors' steps in their order: rescale, shift to -1 .. 1, normalise, normalise again (EfficientNet's)."""
+    """The processors' steps in their order: rescale, shift to -1 .. 1, normalize, normalize again (EfficientNet's)."""
     factor, offset = [1.0] * 3, [0.0] * 3
-    normalise = settings.get("do_normalize", True)
+    normalize = settings.get("do_normalize", True)
     # Where the file does not say, only EfficientNet's processor does this.
     twice = settings.get("include_top", "EfficientNet" in settings.get("image_processor_type", ""))
     mean, deviation = settings.get("image_mean", ()), settings.get("image_std", ())
-    if (normalise or twice) and not (mean and deviation):
+    if (normalize or twice) and not (mean and deviation):
         raise TrimtabError("The checkpoint's preprocessor_config.json states no image_mean and image_std; add them.")
     if settings.get("do_rescale", True):
         factor = [float(settings.get("rescale_factor", 1 / 255))] * 3
         if settings.get("rescale_offset"):
             offset = [-1.0] * 3
-    if normalise:
+    if normalize:
         factor = [value / spread for value, spread in zip(factor, deviation, strict=True)]
         offset = [(value - middle) / spread for value, middle, spread in zip(offset, mean, deviation, strict=True)]
     if twice:
@@ -155,10 +155,62 @@ def _logit_scale(model: Any) -> float:
         return float(model.logit_scale.detach().float().exp())
     if hasattr(model, "temperature"):  # ALIGN divides by it
         return 1.0 / float(model.temperature.detach().float())
-    raise TrimtabError(f"A {model.config.model_type} model has no logit scale, so that its cosines cannot be compared.")
+    raise TrimtabError(f"A {model.config.model_type} model has no logit scale, so its cosines cannot be scaled.")
 
 
 def _features(output: Any) -> torch.Tensor:
     """The features themselves: transformers 4 returns them, transformers 5 an output that holds them."""
     features: torch.Tensor = output if isinstance(output, torch.Tensor) else output.pooler_output
     return features
+
+
+def _tokens(source: str, vocabulary: int, context: int, *, pad_to_context: bool) -> TextTokens:
+    """Texts of at most `context` tokens for a model that knows `vocabulary`; `pad_to_context` as SigLIP wants it."""
+    tokenizer = _fast_tokenizer(source)
+    backend = tokenizer.backend_tokenizer
+    size = backend.get_vocab_size()
+    # Where files are missing, transformers may silently make a tokenizer of hardly any words.
+    if not SMALLEST_SHARE * vocabulary <= size <= vocabulary:
+        raise TrimtabError(
+            f"The model in {source!r} reads {vocabulary} different tokens but its tokenizer makes {size}; "
+            "its tokenizer files are missing or belong to another model."
+        )
+    if pad_to_context:
+        _clean_as_siglip(backend, keep_punctuation=not _is_first_siglip(tokenizer))
+    return TextTokens.prepare(
+        backend, context, tokenizer.pad_token, pad_to_context=pad_to_context, direction=tokenizer.padding_side
+    )
+
+
+def _fast_tokenizer(source: str) -> Any:
+    problem: Exception | None = None
+    for kind in (AutoTokenizer, PreTrainedTokenizerFast):
+        # The first may need sentencepiece for what the second reads from tokenizer.json.
+        try:
+            tokenizer = kind.from_pretrained(source)
+        except (ImportError, OSError, ValueError, TypeError, AttributeError) as error:
+            problem = problem or error
+            continue
+        if getattr(tokenizer, "backend_tokenizer", None) is not None and tokenizer.pad_token is not None:
+            return tokenizer
+    reason = f": {first_line(problem)}" if problem else ""
+    raise TrimtabError(f"{source!r} has no usable tokenizer; add its tokenizer.json{reason}") from problem
+
+
+def _clean_as_siglip(backend: Any, *, keep_punctuation: bool) -> None:
+    """Put the cleaning that SigLIP's texts had in training before the tokenizer's own; doing it twice does no harm."""
+    steps: list[Any] = [normalizers.Lowercase()]
+    if not keep_punctuation:
+        steps += [
+            normalizers.Replace(Regex(PUNCTUATION), ""),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Strip(),
+        ]
+    if backend.normalizer is not None:
+        steps.append(backend.normalizer)
+    backend.normalizer = normalizers.Sequence(steps)
+
+
+def _is_first_siglip(tokenizer: Any) -> bool:
+    """SigLIP fills up with its end mark; SigLIP 2 has Gemma's vocabulary, with a token for padding."""
+    return bool(tokenizer.pad_token == "</s>")

@@ -6,7 +6,7 @@ tokenizer.json with truncation and padding inside, and encoder.json.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
-from trimtab.encoders.onnx_session import open_session
+from trimtab.encoders.base import checked_pixels, checked_texts, first_line, unit_features
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
+from trimtab.files import sha256_of
 
 SETTINGS = "encoder.json"
 FILES = (SETTINGS, "image.onnx", "text.onnx", "tokenizer.json")
 FORMAT = 1
-IMAGES_AT_ONCE = 16
+IMAGES_AT_ONCE = 16  # larger batches leave the processor's cache and were slower
 TEXTS_AT_ONCE = 64
+# Two threads: one tower scales poorly beyond two on small inputs, and decoding images runs beside it.
+THREADS = 2
 
 
 class OnnxEncoder:
@@ -51,20 +52,18 @@ class OnnxEncoder:
 
     def encode_images(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, input_size, input_size, 3) RGB bytes -> (B, d) unit features."""
-        pixels = checked_pixels(pixels, self.input_size)
-        features = np.empty((len(pixels), self.dim), np.float32)
-        for part in chunks(len(pixels), IMAGES_AT_ONCE):
-            features[part] = self._run(self._image, {"pixels": pixels[part]})
-        return unit_rows(features)
+        return unit_features(self._image_features, checked_pixels(pixels, self.input_size), IMAGES_AT_ONCE, self.dim)
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentences -> (n, d) unit features."""
-        texts = checked_texts(texts)
-        features = np.empty((len(texts), self.dim), np.float32)
-        for part in chunks(len(texts), TEXTS_AT_ONCE):
-            tokens, mask = self._tokens(texts[part])
-            features[part] = self._run(self._text, {"tokens": tokens, "mask": mask})
-        return unit_rows(features)
+        return unit_features(self._text_features, checked_texts(texts), TEXTS_AT_ONCE, self.dim)
+
+    def _image_features(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        return self._run(self._image, {"pixels": pixels})
+
+    def _text_features(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        tokens, mask = self._tokens(texts)
+        return self._run(self._text, {"tokens": tokens, "mask": mask})
 
     @cached_property
     def _image(self) -> Any:
@@ -79,16 +78,12 @@ class OnnxEncoder:
         return TextTokens.open(self._folder / "tokenizer.json")
 
     def _run(self, session: Any, inputs: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
-        wanted = {node.name for node in session.get_inputs()}  # a tower that ignores the mask may have lost that input
-        if not wanted <= set(inputs):
-            raise TrimtabError(f"A file in {self._folder} wants the inputs {sorted(wanted)}, not {sorted(inputs)}.")
-        (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+        features = run_session(session, inputs)
         if features.shape[1:] != (self.dim,):
             raise TrimtabError(
                 f"{self._folder} gives features of {features.shape[1:]}, but {SETTINGS} says {self.dim}."
             )
-        found: NDArray[np.float32] = features
-        return found
+        return features
 
 
 def load(name: str, device: str, precision: str) -> OnnxEncoder:
@@ -96,6 +91,40 @@ def load(name: str, device: str, precision: str) -> OnnxEncoder:
     if precision != "fp32":
         raise TrimtabError(f"ONNX encoders run in the precision they were exported in (fp32), not in {precision}.")
     return OnnxEncoder(name, Path(name.partition(":")[2]).expanduser(), device)
+
+
+def open_session(model: Path, device: str = "cpu") -> Any:
+    """An inference session on `model`, on the CPU or, where this ONNX Runtime has it, on CUDA."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise TrimtabError("ONNX Runtime is not installed; run: pip install 'trimtab[onnx]'") from error
+    providers: list[Any] = ["CPUExecutionProvider"]
+    kind, _, number = device.partition(":")
+    if kind == "cuda" and (not number or number.isdigit()):
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            raise TrimtabError("This ONNX Runtime has no CUDA support; run: pip install onnxruntime-gpu, or use cpu.")
+        providers.insert(0, ("CUDAExecutionProvider", {"device_id": int(number or 0)}))
+    elif device != "cpu":
+        raise TrimtabError(f"ONNX encoders run on cpu, cuda or cuda:<number>, not on {device!r}.")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=providers)
+    except Exception as error:  # ONNX Runtime raises its own kinds
+        raise TrimtabError(f"{model} is not a model that ONNX Runtime can open: {first_line(error)}") from error
+
+
+def run_session(session: Any, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+    """The session's one output; a tower that ignores the mask may have lost that input when it was exported."""
+    wanted = {node.name for node in session.get_inputs()}
+    if not wanted <= set(inputs):
+        raise TrimtabError(f"An exported tower wants the inputs {sorted(wanted)}, not {sorted(inputs)}.")
+    features: NDArray[np.float32]
+    (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+    return features
 
 
 def _read_settings(file: Path) -> dict[str, Any]:

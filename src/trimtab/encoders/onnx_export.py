@@ -1,28 +1,97 @@
-"""From a torch module to one self-contained ONNX file."""
+"""Writing an encoder as a folder that `onnx:<folder>` opens, and torch modules as ONNX files that are checked."""
 
 import contextlib
 import io
+import json
 import logging
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trimtab.encoders.onnx_session import open_session
+from trimtab.encoders.base import first_line
+from trimtab.encoders.onnx import FORMAT, SETTINGS, OnnxEncoder, open_session, run_session
+from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 
+if TYPE_CHECKING:
+    import torch
+
+    from trimtab.encoders.torch_encoder import TorchEncoder
+
+TEXTS = ("a photo of a cat.", "a blurry photo of a golden retriever, seen from the side.", "x")
 TOLERANCE = 1e-3  # of the largest output; float32 towers agree to about 1e-6
 LONGEST_AXIS = 4096
 ONE_FILE = 1_800_000_000  # bytes of weights; the format allows 2 GB, beyond that they go into a second file
 
 
+def write_onnx_folder(encoder: "TorchEncoder", folder: Path) -> dict[str, float]:
+    """Write `encoder` to `folder` and return the largest differences of unit features from the original.
+
+    The folder appears only when it is complete.
+    """
+    check_free(folder)
+    if not isinstance(encoder.tokenize, TextTokens):
+        raise TrimtabError(f"The tokenizer of {encoder.name!r} cannot be written as a file, so it cannot be exported.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder.parent) as scratch:
+        written = Path(scratch) / "encoder"
+        written.mkdir()
+        _write_files(encoder, encoder.tokenize, written)
+        differences = _differences(encoder, OnnxEncoder(f"onnx:{folder}", written))
+        if folder.exists():
+            folder.rmdir()
+        written.rename(folder)
+    return differences
+
+
+def check_free(folder: Path) -> None:
+    """Refuse a folder that something would be overwritten in."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise TrimtabError(f"{folder} is already there and not empty; choose another folder or remove it.")
+
+
+def _differences(original: "TorchEncoder", exported: OnnxEncoder) -> dict[str, float]:
+    """The largest absolute difference between the unit features of both, for images and for texts."""
+    size = original.input_size
+    pixels = np.random.default_rng(0).integers(0, 256, (3, size, size, 3), dtype=np.uint8)
+    images = np.abs(original.encode_images(pixels) - exported.encode_images(pixels)).max()
+    texts = np.abs(original.encode_texts(TEXTS) - exported.encode_texts(TEXTS)).max()
+    return {"images": float(images), "texts": float(texts)}
+
+
+def _write_files(encoder: "TorchEncoder", tokens: TextTokens, folder: Path) -> None:
+    import torch
+
+    size = encoder.input_size
+    pixels = torch.randint(0, 256, (2, size, size, 3), dtype=torch.uint8)
+    export_onnx(encoder.image_tower, (pixels,), ["pixels"], [{0: "images"}], folder / "image.onnx")
+    ids, mask = (torch.from_numpy(array) for array in tokens(TEXTS[:2]))
+    # A tokenizer that always fills up the context leaves no second axis to vary.
+    shape = {0: "texts"} if tokens.fixed_length else {0: "texts", 1: "length"}
+    limits = {"length": tokens.context}
+    export_onnx(encoder.text_tower, (ids, mask), ["tokens", "mask"], [shape, shape], folder / "text.onnx", limits)
+    tokens.save(folder / "tokenizer.json")
+    settings = {
+        "format": FORMAT,
+        "exported_from": encoder.name,
+        "dim": encoder.dim,
+        "input_size": size,
+        "logit_scale": encoder.logit_scale,
+        "logit_bias": encoder.logit_bias,
+    }
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
 def export_onnx(
-    module: Any,
-    example: tuple[Any, ...],
+    module: "torch.nn.Module",
+    example: "tuple[torch.Tensor, ...]",
     names: Sequence[str],
-    dynamic: Sequence[dict[int, str]],
+    dynamic: Sequence[Mapping[int, str]],
     path: Path,
     limits: Mapping[str, int] | None = None,
 ) -> None:
@@ -41,40 +110,47 @@ def export_onnx(
 
     used = {name for shape in dynamic for name in shape.values()}
     axes = {name: torch.export.Dim(name, min=1, max=(limits or {}).get(name, LONGEST_AXIS)) for name in used}
-    shapes = tuple({axis: axes[name] for axis, name in shape.items()} for shape in dynamic)
-    parts = [example, tuple(tensor[:1] for tensor in example)]
-    chatter = logging.getLogger("torch.onnx")
-    level = chatter.level
-    chatter.setLevel(logging.ERROR)
     try:
-        # The exporter reports its progress on standard output, which belongs to the caller.
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.inference_mode():
-            warnings.simplefilter("ignore")
+        with _quiet(), torch.inference_mode():
             torch.onnx.export(
                 module,
                 example,
                 str(path),
                 input_names=list(names),
                 output_names=["features"],
-                dynamic_shapes=shapes,
+                dynamic_shapes=tuple({axis: axes[name] for axis, name in shape.items()} for shape in dynamic),
                 dynamo=True,
                 external_data=sum(weight.nbytes for weight in module.parameters()) > ONE_FILE,
                 verbose=False,
             )
-            expected = [module(*part).float().cpu().numpy() for part in parts]
     except torch.onnx.OnnxExporterError as error:
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise TrimtabError(f"This torch cannot write the model as ONNX: {reason}") from error
+        raise TrimtabError(f"This torch cannot write the model as ONNX: {first_line(error)}") from error
+    session = open_session(path)
+    for part in (example, tuple(tensor[:1] for tensor in example)):
+        with torch.inference_mode():
+            expected = module(*part).float().cpu().numpy()
+        _check_output(session, {name: tensor.cpu().numpy() for name, tensor in zip(names, part, strict=True)}, expected)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence torch's exporter, which reports its progress on standard output; that belongs to the caller."""
+    chatter = logging.getLogger("torch.onnx")
+    level = chatter.level
+    chatter.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
     finally:
         chatter.setLevel(level)
-    session = open_session(path)
-    for part, right in zip(parts, expected, strict=True):
-        wanted = {node.name for node in session.get_inputs()}
-        inputs = {name: tensor.cpu().numpy() for name, tensor in zip(names, part, strict=True) if name in wanted}
-        try:
-            (written,) = session.run(None, inputs)
-        except Exception as error:  # ONNX Runtime raises its own kinds
-            raise TrimtabError(f"The ONNX file does not take a batch of {len(right)}: {error}") from error
-        difference = float(np.abs(written - right).max() / np.abs(right).max())
-        if not difference < TOLERANCE:
-            raise TrimtabError(f"The ONNX file differs from the original by {difference:.1e} of its largest output.")
+
+
+def _check_output(session: Any, inputs: Mapping[str, NDArray[Any]], expected: NDArray[np.float32]) -> None:
+    try:
+        written = run_session(session, inputs)
+    except Exception as error:  # ONNX Runtime raises its own kinds
+        raise TrimtabError(f"The ONNX file does not take a batch of {len(expected)}: {first_line(error)}") from error
+    difference = float(np.abs(written - expected).max() / np.abs(expected).max())
+    if not difference < TOLERANCE:
+        raise TrimtabError(f"The ONNX file differs from the original by {difference:.1e} of its largest output.")

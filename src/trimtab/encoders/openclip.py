@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from trimtab.encoders.openai.checkpoints import read_checkpoint
-from trimtab.encoders.openai.layout import DEVIATION, MEAN, clip_encoder
-from trimtab.encoders.openai.model import HEAD_WIDTH, QuickGELU
+from trimtab.encoders.openai.encoder import DEVIATION, MEAN, clip_encoder
+from trimtab.encoders.openai.resnet import HEAD_WIDTH
 from trimtab.encoders.tokens import Tokenize, Tokens
-from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
+from trimtab.encoders.torch_encoder import EncodeText, PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
 
 PLAIN = re.compile(r"(RN\d+(x\d+)?|ViT-(?P<size>[A-Za-z]+)-\d+(-\d+)?(-plus|-plus-\d+|-alt)?)(?P<quick>-quickgelu)?")
@@ -33,12 +32,11 @@ def load(name: str, device: str, precision: str) -> TorchEncoder:
         raise TrimtabError(f"{name!r} must name a model and its weights: openclip:ViT-B-16/<tag or file>.")
     file, plain = Path(weights).expanduser(), PLAIN.fullmatch(model)
     if file.is_file() and plain is not None:
-        mean, deviation = _colours_beside(file)
+        mean, deviation = _colors_beside(file)
         return clip_encoder(
             name,
-            read_checkpoint(file),
             file,
-            activation=QuickGELU if plain["quick"] else nn.GELU,
+            quick_gelu=plain["quick"] is not None,
             head_width=HEAD_WIDTHS.get(plain["size"] or "", HEAD_WIDTH),
             mean=mean,
             deviation=deviation,
@@ -48,7 +46,7 @@ def load(name: str, device: str, precision: str) -> TorchEncoder:
     return _through_the_package(name, model, str(file) if file.is_file() else weights, device, precision)
 
 
-def _colours_beside(file: Path) -> tuple[Sequence[float], Sequence[float]]:
+def _colors_beside(file: Path) -> tuple[Sequence[float], Sequence[float]]:
     """Mean and deviation from the open_clip_config.json that hubs keep beside a checkpoint; else OpenAI's."""
     config = file.with_name("open_clip_config.json")
     if not config.is_file():
@@ -60,7 +58,7 @@ def _colours_beside(file: Path) -> tuple[Sequence[float], Sequence[float]]:
         raise TrimtabError(f"{config} is not an open_clip configuration: {error}") from error
 
 
-class ImageHalf(nn.Module):
+class EncodeImage(nn.Module):
     """Images -> features."""
 
     def __init__(self, model: Any) -> None:
@@ -70,19 +68,6 @@ class ImageHalf(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """Through open_clip's image tower."""
         features: Tensor = self.model.encode_image(pixels)
-        return features
-
-
-class TextHalf(nn.Module):
-    """Tokens -> features; open_clip's towers find padding themselves."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG002
-        """Through open_clip's text tower."""
-        features: Tensor = self.model.encode_text(tokens)
         return features
 
 
@@ -107,8 +92,8 @@ def _through_the_package(name: str, model_name: str, weights: str, device: str, 
     return TorchEncoder(
         name,
         model,
-        ImageHalf(model),
-        TextHalf(model),
+        EncodeImage(model),
+        EncodeText(model),
         _tokenize_with(tokenizer),
         input_size=int(height),
         pixel_scale=PixelScale.from_mean_and_deviation(settings["mean"], settings["std"]),

@@ -49,12 +49,7 @@ class TextTokens:
     @classmethod
     def open(cls, file: Path) -> Self:
         """A tokenizer that `save` wrote, or any tokenizer.json that states its truncation and padding."""
-        from tokenizers import Tokenizer
-
-        try:
-            tokenizer = Tokenizer.from_file(str(file))
-        except Exception as error:  # the library raises plain Exception
-            raise TrimtabError(f"{file} is not a tokenizer file: {error}") from error
+        tokenizer = read_tokenizer(file)
         if tokenizer.truncation is None or tokenizer.padding is None:
             raise TrimtabError(f"{file} states no truncation and padding; write it with `trimtab export`.")
         return cls(tokenizer)
@@ -78,3 +73,13 @@ class TextTokens:
         ids = np.array([tokens.ids for tokens in encoded], np.int64)
         mask = np.array([tokens.attention_mask for tokens in encoded], np.int64)
         return ids, mask
+
+
+def read_tokenizer(file: Path) -> Any:
+    """The `tokenizers.Tokenizer` in a tokenizer.json."""
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises plain Exception
+        raise TrimtabError(f"{file} is not a tokenizer file: {error}") from error

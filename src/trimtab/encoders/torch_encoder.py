@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
+from trimtab.encoders.base import checked_pixels, checked_texts, unit_features
 from trimtab.encoders.tokens import Tokenize
 from trimtab.errors import TrimtabError
 
@@ -23,7 +25,7 @@ PROBES = ("a photo of a cat.", "A Boeing 737-800, seen from below!", "crÃ¨me brÃ
 
 @dataclass(frozen=True)
 class PixelScale:
-    """How bytes become what the image tower reads: byte * factor + offset, per colour."""
+    """How bytes become what the image tower reads: byte * factor + offset, per color."""
 
     factor: tuple[float, float, float]
     offset: tuple[float, float, float]
@@ -57,6 +59,19 @@ class ImageTower(torch.nn.Module):
         return features.to(torch.float32)
 
 
+class EncodeText(torch.nn.Module):
+    """Tokens -> features for models with an `encode_text` that finds the end of a text without a mask."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # noqa: ARG002
+        """Through the model's text tower and its projection."""
+        features: torch.Tensor = self.model.encode_text(tokens)
+        return features
+
+
 class TextTower(torch.nn.Module):
     """(n, length) tokens and mask -> (n, d) float32 features."""
 
@@ -73,7 +88,8 @@ class TextTower(torch.nn.Module):
 class TorchEncoder:
     """Two towers in torch and a tokenizer.
 
-    `model` owns all weights; `image` and `text` are modules that call its two halves.
+    `model` owns all weights; `image` and `text` are modules that call its two halves. `variant` names what else changes
+    the features, such as an activation that the weights do not tell; it is part of the fingerprint.
     """
 
     def __init__(
@@ -88,6 +104,7 @@ class TorchEncoder:
         pixel_scale: PixelScale,
         logit_scale: float,
         logit_bias: float = 0.0,
+        variant: str = "",
         device: str = "cpu",
         precision: str = "fp32",
     ) -> None:
@@ -97,7 +114,7 @@ class TorchEncoder:
         self.logit_bias = logit_bias  # SigLIP's; it matters to a sigmoid, a softmax does not notice it
         self.tokenize = tokenize
         self._device = usable_device(device)
-        self._settings = json.dumps([input_size, pixel_scale.factor, pixel_scale.offset, precision])
+        self._settings = json.dumps([input_size, pixel_scale.factor, pixel_scale.offset, precision]) + variant
         model = model.eval().requires_grad_(False).to(device=self._device, dtype=DTYPES[precision])
         self._model = model
         self.image_tower = ImageTower(image, pixel_scale).to(self._device).eval()
@@ -110,7 +127,7 @@ class TorchEncoder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of all weights, of how pixels are scaled and of what the tokenizer makes of a few texts."""
+        """A hash of weights, variant, how pixels are scaled and what the tokenizer makes of a few texts."""
         digest = hashlib.sha256(self._settings.encode())
         for name, tensor in sorted(self._model.state_dict().items()):
             digest.update(name.encode())
@@ -121,20 +138,16 @@ class TorchEncoder:
 
     def encode_images(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, input_size, input_size, 3) RGB bytes -> (B, d) unit features."""
-        pixels = checked_pixels(pixels, self.input_size)
-        features = np.empty((len(pixels), self.dim), np.float32)
-        with torch.inference_mode():
-            for part in chunks(len(pixels), IMAGES_AT_ONCE):
-                features[part] = self.image_tower(torch.from_numpy(pixels[part]).to(self._device)).cpu().numpy()
-        return unit_rows(features)
+        return unit_features(self._image_features, checked_pixels(pixels, self.input_size), IMAGES_AT_ONCE, self.dim)
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentences -> (n, d) unit features."""
-        texts = checked_texts(texts)
-        features = np.empty((len(texts), self.dim), np.float32)
-        for part in chunks(len(texts), TEXTS_AT_ONCE):
-            features[part] = self._text_features(texts[part])
-        return unit_rows(features)
+        return unit_features(self._text_features, checked_texts(texts), TEXTS_AT_ONCE, self.dim)
+
+    def _image_features(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            features: NDArray[np.float32] = self.image_tower(torch.from_numpy(pixels).to(self._device)).cpu().numpy()
+        return features
 
     def _text_features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         tokens, mask = (torch.from_numpy(array).to(self._device) for array in self.tokenize(texts))
@@ -145,19 +158,13 @@ class TorchEncoder:
 
 def usable_device(device: str) -> torch.device:
     """The torch device of that name, or a clear refusal."""
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda", "mps"):
+    if not re.fullmatch(r"(cpu|cuda|mps)(:\d{1,2})?", device):
         raise TrimtabError(f"There is no device {device!r}; the choices are cpu, cuda, cuda:<number> and mps.")
-    if kind == "cuda" and not torch.cuda.is_available():
+    found = torch.device(device)
+    if found.type == "cuda" and not torch.cuda.is_available():
         raise TrimtabError("This torch sees no CUDA device; use --device cpu, or install a torch built for your GPU.")
-    if kind == "mps" and not torch.backends.mps.is_available():
+    if found.type == "mps" and not torch.backends.mps.is_available():
         raise TrimtabError("This torch sees no Apple GPU; use --device cpu.")
-    try:
-        found = torch.device(device)
-    except RuntimeError as error:
-        raise TrimtabError(
-            f"There is no device {device!r}; the choices are cpu, cuda, cuda:<number> and mps."
-        ) from error
-    if kind == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+    if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise TrimtabError(f"There is no device {device!r}; this machine has {torch.cuda.device_count()} CUDA devices.")
     return found

@@ -17,7 +17,7 @@ from safetensors.numpy import save as to_bytes
 
 from trimtab.engine.arrays import Arrays
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 from trimtab.task import Task
 
 FORMAT = "trimtab-state"

@@ -13,7 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from trimtab.data.base import ImageSet
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
-from trimtab.features import FeatureStore, FeatureWriter, StoreInfo
+from trimtab.features.manifest import StoreInfo
+from trimtab.features.store import FeatureStore
+from trimtab.features.writer import FeatureWriter
 from trimtab.images.loader import ViewBatch, ViewLoader
 from trimtab.images.views import check_view_options
 from trimtab.prompts import templates_for, text_prototypes
@@ -39,7 +41,7 @@ def encode_images(
 ) -> FeatureStore:
     """Write the features of `views` views of every image, and the classes' text prototypes, to the folder `out`.
 
-    Started again on the same folder it goes on where it was stopped, however it was stopped; on a finished store it
+    Started again on the same folder it continues where it was stopped, however it was stopped; on a finished store it
     only opens it. Images that cannot be read get no row; the store's `skipped` names them with the reason.
     `templates` are the data set's own unless given; `limit` takes that many images, drawn by the seed, in their
     order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
@@ -82,7 +84,8 @@ def encode_images(
             for loaded in batches:
                 _write(writer, encoder, loaded, chosen)
                 bar.update(task, completed=writer.next_image)
-        return writer.finish()
+        writer.finish()
+    return FeatureStore.open(out)
 
 
 def zero_shot_labels(store: FeatureStore) -> NDArray[np.int64]:
@@ -105,7 +108,10 @@ def _chosen(image_set: ImageSet, limit: int | None, seed: int) -> NDArray[np.int
 
 
 def _preprocessing(size: int, views: int, augmix: bool) -> dict[str, Any]:
-    """All that decides the pixels besides the image and the seed; a change of the rules must change it."""
+    """All that decides the pixels besides the image and the seed; a change of the rules must change it.
+
+    It is part of every store's fingerprint: another spelling would make the same features a different store.
+    """
     described: dict[str, Any] = {"size": size, "plain": "shorter side resized (bicubic), centre square"}
     if views > 1:
         described["random"] = (

@@ -1,7 +1,8 @@
 """manifest.json: what a feature store says about itself, and how it is believed.
 
 A finished store holds manifest.json, text.npy and shards of features, (rows, V, d) each, in NumPy's own file format.
-The manifest names every other file with its size and checksum, and carries a checksum of itself.
+The manifest names every other file with its size and checksum, and carries a checksum of itself. An unfinished store
+has the same under the name unfinished.json, without shards.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 
 FORMAT = "trimtab-features"
 VERSION = 1
@@ -93,7 +94,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A finished store's description of itself; `skipped` holds (id, reason) of images that could not be read."""
+    """A store's description of itself; `skipped` holds (id, reason) of images that could not be read."""
 
     info: StoreInfo
     shards: tuple[Shard, ...]
@@ -122,57 +123,42 @@ def canonical(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
-def info_from(content: Mapping[str, Any]) -> StoreInfo:
-    """The StoreInfo inside a JSON object."""
-    values = {field.name: content[field.name] for field in fields(StoreInfo)}
-    for name in ("class_names", "labels", "ids", "domains"):
-        values[name] = None if values[name] is None else tuple(values[name])
-    return StoreInfo(**values)
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write it with its checksum; under the name MANIFEST it makes the store a finished one."""
+    write_whole(path, canonical({**manifest.content(), "checksum": manifest.checksum}))
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """The last step of writing a store: from here on it is finished."""
-    write_whole(folder / MANIFEST, canonical({**manifest.content(), "checksum": manifest.checksum}))
-
-
-def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a finished store, or one sentence on why there is none to trust."""
-    if not folder.is_dir():
-        raise TrimtabError(f"There is no feature store at {folder}; make one with `trimtab encode`.")
-    if not (folder / MANIFEST).is_file():
-        raise _no_manifest(folder)
-    path = folder / MANIFEST
+def read_manifest(path: Path) -> Manifest:
+    """What `write_manifest` wrote, or one sentence on why it cannot be trusted."""
+    again = f"delete {path.parent} and encode again"
     try:
         content = json.loads(path.read_bytes())
         if content["format"] != FORMAT:
             raise TrimtabError(f"{path} does not describe a feature store of trimtab; give the folder that does.")
         if content["version"] != VERSION:
             raise TrimtabError(
-                f"{folder} has feature format {content['version']}, this trimtab reads {VERSION}; "
+                f"{path.parent} has feature format {content['version']}, this trimtab reads {VERSION}; "
                 "use the version that made it, or encode again."
             )
         manifest = Manifest(
-            info=info_from(content),
+            info=_info_from(content),
             shards=tuple(Shard(**shard) for shard in content["shards"]),
             skipped=tuple((str(name), str(reason)) for name, reason in content["skipped"]),
             text_sha256=content["text_sha256"],
         )
         if content["checksum"] != manifest.checksum:
-            raise TrimtabError(
-                f"{path} was changed after it was written (its checksum differs); delete {folder} and encode again."
-            )
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, TrimtabError):
-            raise
-        raise TrimtabError(f"{path} is damaged and cannot be read; delete {folder} and encode again.") from None
+            raise TrimtabError(f"{path} was changed after it was written (its checksum differs); {again}.")
+    except TrimtabError:
+        raise
+    except (ValueError, KeyError, TypeError):
+        raise TrimtabError(f"{path} is damaged or was written by another version of trimtab; {again}.") from None
     except OSError as error:
         raise TrimtabError(f"{path} cannot be read: {error.strerror}.") from None
     return manifest
 
 
-def _no_manifest(folder: Path) -> TrimtabError:
-    if (folder / UNFINISHED).is_file():
-        return TrimtabError(
-            f"The feature store at {folder} is unfinished; run the same `trimtab encode` again and it will go on."
-        )
-    return TrimtabError(f"{folder} is not a feature store (it has no {MANIFEST}); make one with `trimtab encode`.")
+def _info_from(content: Mapping[str, Any]) -> StoreInfo:
+    values = {field.name: content[field.name] for field in fields(StoreInfo)}
+    for name in ("class_names", "labels", "ids", "domains"):
+        values[name] = None if values[name] is None else tuple(values[name])
+    return StoreInfo(**values)

@@ -1,23 +1,22 @@
-"""FeatureStore: features encoded once, then memory-mapped for ever."""
+"""FeatureStore: features encoded once, then memory-mapped forever."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
-from trimtab.features.manifest import TEXT, Manifest, Shard, StoreInfo, read_manifest
-from trimtab.files.checksums import sha256_of
+from trimtab.features.arrays import write_arrays
+from trimtab.features.manifest import MANIFEST, TEXT, UNFINISHED, Manifest, StoreInfo, read_manifest
+from trimtab.features.rows import Rows, Selection, ShardedRows
+from trimtab.files import sha256_of
 from trimtab.task import Task
 
-OPEN_SHARDS = 16  # mapped at once: bounds both the open files and the memory that a long walk keeps
-
-Rows = NDArray[np.floating[Any]]
-Selection = slice | Sequence[int] | NDArray[np.integer[Any]] | NDArray[np.bool_]
+if TYPE_CHECKING:
+    from trimtab.encoders.base import Encoder
 
 
 class FeatureStore:
@@ -33,7 +32,7 @@ class FeatureStore:
         cls,
         path: str | Path,
         *,
-        encoder: Encoder | str | None = None,
+        encoder: "Encoder | str | None" = None,
         class_names: Sequence[str] | None = None,
         verify: bool = False,
     ) -> "FeatureStore":
@@ -43,7 +42,7 @@ class FeatureStore:
         files are always noticed; `verify` also reads everything and compares checksums.
         """
         folder = Path(path).expanduser()
-        store = cls(folder, read_manifest(folder))
+        store = cls(folder, _finished(folder))
         store._check_files()
         if encoder is not None:
             store._check_encoder(encoder)
@@ -64,18 +63,18 @@ class FeatureStore:
         logit_scale: float = 100.0,
         **details: Any,
     ) -> "FeatureStore":
-        """Write a store from arrays made elsewhere; see `trimtab.features.from_arrays`."""
-        from trimtab.features.importing import from_arrays
-
-        return from_arrays(path, features, labels, text, class_names, logit_scale, **details)
+        """Write a store from arrays made elsewhere; see `trimtab.features.write_arrays`, also for `details`."""
+        write_arrays(path, features, labels, text, class_names, logit_scale, **details)
+        return cls.open(path)
 
     def __len__(self) -> int:
         """The number of images, N."""
         return len(self.info.ids)
 
     def __repr__(self) -> str:
+        views = "1 view" if self.views == 1 else f"{self.views} views"
         return (
-            f"FeatureStore({str(self.path)!r}: {self.info.dataset}, {len(self)} images, {self.views} views, "
+            f"FeatureStore({str(self.path)!r}: {self.info.dataset}, {len(self)} images, {views}, "
             f"{len(self.class_names)} classes, {self.info.encoder}, {self.dim} dimensions, {self.info.dtype})"
         )
 
@@ -136,6 +135,11 @@ class FeatureStore:
         """The task that the features are for."""
         return Task(self.class_names, self.text_prototypes, self.info.logit_scale)
 
+    @property
+    def rows_checked(self) -> bool:
+        """Whether the rows were checked when they were written, so that `Stream.run` need not read them twice."""
+        return self.features.rows_checked
+
     def rows(self, selection: Selection) -> Rows:
         """(n, V, d): the features of some images, as stored."""
         return self.features.take(selection)
@@ -165,7 +169,7 @@ class FeatureStore:
     def _damaged(self, path: Path, what: str) -> TrimtabError:
         return TrimtabError(f"{path} {what}; restore it, or delete {self.path} and encode again.")
 
-    def _check_encoder(self, encoder: Encoder | str) -> None:
+    def _check_encoder(self, encoder: "Encoder | str") -> None:
         fingerprint, name = (encoder, "another") if isinstance(encoder, str) else (encoder.fingerprint, encoder.name)
         if fingerprint != self.info.encoder_fingerprint:
             raise TrimtabError(
@@ -186,51 +190,14 @@ class FeatureStore:
         )
 
 
-class ShardedRows:
-    """An array-like (N, V, d) over the shards of a store; what is not asked for is not read."""
-
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self._folder, self._shards = folder, manifest.shards
-        self._starts = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
-        self._map = lru_cache(OPEN_SHARDS)(self._map_shard)
-        self.shape = (int(self._starts[-1]), manifest.info.views, manifest.info.dim)
-        self.dtype = np.dtype(manifest.info.dtype)
-        self.ndim = 3
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, selection: int | Selection) -> Rows:
-        if isinstance(selection, (int, np.integer)):
-            only: Rows = self.take([int(selection)])[0]
-            return only
-        return self.take(selection)
-
-    def __array__(self, dtype: np.dtype[Any] | None = None, copy: bool | None = None) -> Rows:
-        """All of it in memory: for small stores."""
-        if copy is False:
-            raise ValueError("a feature store can be turned into an array only by copying")
-        return self.take(slice(None)).astype(dtype or self.dtype, copy=False)
-
-    def take(self, selection: Selection) -> Rows:
-        """(n, V, d): a copy of the chosen rows, in the order asked for."""
-        chosen = np.arange(len(self))[selection]  # NumPy's own rules for slices, masks, negatives and errors
-        taken: Rows = np.empty((len(chosen), *self.shape[1:]), dtype=self.dtype)
-        shards = np.searchsorted(self._starts, chosen, side="right") - 1
-        for shard in np.unique(shards):
-            here = np.flatnonzero(shards == shard)
-            taken[here] = self._map(int(shard))[chosen[here] - self._starts[shard]]
-        return taken
-
-    def _map_shard(self, number: int) -> Rows:
-        shard: Shard = self._shards[number]
-        path = self._folder / shard.file
-        try:
-            rows: Rows = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise TrimtabError(
-                f"{path} cannot be read ({error}); restore it, or delete {self._folder} and encode again."
-            ) from None
-        if rows.shape != (shard.rows, *self.shape[1:]) or rows.dtype != self.dtype:
-            raise TrimtabError(f"{path} holds {rows.dtype} {rows.shape}, which is not what the manifest says.")
-        return rows
+def _finished(folder: Path) -> Manifest:
+    """The manifest of a finished store, or one sentence on why there is none."""
+    if not folder.is_dir():
+        raise TrimtabError(f"There is no feature store at {folder}; make one with `trimtab encode`.")
+    if (folder / MANIFEST).is_file():
+        return read_manifest(folder / MANIFEST)
+    if (folder / UNFINISHED).is_file():
+        raise TrimtabError(
+            f"The feature store at {folder} is unfinished; run the same `trimtab encode` again to continue."
+        )
+    raise TrimtabError(f"{folder} is not a feature store (it has no {MANIFEST}); make one with `trimtab encode`.")

@@ -4,8 +4,8 @@ Hendrycks et al., "AugMix: A Simple Data Processing Method to Improve Robustness
 settings of test-time prompt tuning (Shu et al., NeurIPS 2022): three chains of one to three operations at severity 1,
 Dirichlet(1, 1, 1) weights over the chains and a Beta(1, 1) share of the untouched view.
 
-Those papers blend tensors after normalisation. All weights sum to one and normalisation is affine, so blending bytes
-gives the same picture up to rounding, and keeps the encoder's normalisation where it belongs.
+Those papers blend tensors after normalization. All weights sum to one and normalization is affine, so blending bytes
+gives the same picture up to rounding, and keeps the encoder's normalization where it belongs.
 """
 
 from collections.abc import Callable

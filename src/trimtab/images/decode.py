@@ -1,8 +1,7 @@
-"""From a file to RGB bytes, and from those to the one view that every zero-shot classifier looks at."""
+"""From an image file of any kind to RGB bytes, safely."""
 
 import io
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +12,6 @@ from trimtab.errors import TrimtabError
 # Named, so that a file cannot reach one of Pillow's other readers (some start outside programs).
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 MAX_PIXELS = 89_478_485  # where Pillow begins to warn of a decompression bomb: a quarter of a gigabyte of RGB
-
-
-class Box(NamedTuple):
-    """A rectangle of pixels."""
-
-    top: int
-    left: int
-    height: int
-    width: int
 
 
 def decode(source: Path | str | bytes) -> NDArray[np.uint8]:
@@ -51,21 +41,6 @@ def rgb_bytes(image: Image.Image) -> NDArray[np.uint8]:
     return _rgb_bytes(image, "The Pillow image")
 
 
-def resize_shorter_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """The plain view of CLIP: the shorter side resized to `size` (bicubic, antialiased), then the centre square.
-
-    Odd margins leave the extra pixel on the right and at the bottom, as transformers does it. (Torchvision, and so
-    the original CLIP, rounds half to even instead, which is one pixel to the right for every second odd margin.)
-    """
-    from trimtab.images.resample import resize  # compiles on first use
-
-    height, width = check_image(image).shape[:2]
-    shorter = min(height, width)
-    tall, wide = size * height // shorter, size * width // shorter
-    centre = Box((tall - size) // 2, (wide - size) // 2, size, size)
-    return resize(image, tall, wide, window=centre)
-
-
 def check_image(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Refuse anything but (H, W, 3) bytes with at least one pixel."""
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
@@ -90,7 +65,7 @@ def _rgb_bytes(image: Image.Image, name: str) -> NDArray[np.uint8]:
 
 def _sixteen_bits_to_eight(image: Image.Image, name: str) -> NDArray[np.uint8]:
     # Pillow's own conversion to 8 bits clips at 255 and turns 16-bit images white.
-    grey = np.asarray(image).astype(np.int64)
-    if grey.size and (grey.min() < 0 or grey.max() > 65535):
+    gray = np.asarray(image).astype(np.int64)
+    if gray.size and (gray.min() < 0 or gray.max() > 65535):
         raise TrimtabError(f"{name} has 32-bit pixels of unknown range; save it as 8-bit RGB.")
-    return ((grey + 128) // 257).astype(np.uint8)
+    return ((gray + 128) // 257).astype(np.uint8)

@@ -2,23 +2,21 @@
 
 Pillow is what the field resizes with, so its result is the one to reproduce: a separable filter, first along the rows,
 then along the columns, each in 22-bit fixed point with the intermediate image rounded to bytes. Its loops are scalar
-and work on four channels. Here both passes are one loop, "weighted sums of whole lines", which the compiler vectorises;
+and work on four channels. Here both passes are one loop, "weighted sums of whole lines", which the compiler vectorizes;
 the pass along the rows gets its lines by turning a band of rows on its side first. Neither pass holds the GIL.
 
 Rows always come first, as in every Pillow up to 12. Since Pillow 13 an image whose height shrinks much more than its
 width has its columns done first, which moves some pixels by a level or more: features would depend on that version.
 
-`window` computes only a part of the resized image, so that "resize, then crop the centre" pays for the centre alone.
+`window` computes only a part of the resized image, so that "resize, then crop the center" pays for the center alone.
 """
 
 from collections.abc import Callable
-from typing import Literal, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
-
-from trimtab.images.decode import Box
 
 Filter = Literal["bicubic", "bilinear"]
 
@@ -27,6 +25,15 @@ BAND_ROWS = 16  # a band turned on its side stays in the first-level cache for p
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _compiled = cast("Callable[[_Function], _Function]", numba.njit(cache=True, nogil=True))
+
+
+class Box(NamedTuple):
+    """A rectangle of pixels."""
+
+    top: int
+    left: int
+    height: int
+    width: int
 
 
 def resize(
@@ -73,12 +80,12 @@ def _taps(
     weights = np.zeros((count, int(np.ceil(support)) * 2 + 1), np.int32)
     exact = np.empty(weights.shape[1])
     for i in range(count):
-        centre = (first + i + 0.5) * step
-        begin = max(int(centre - support + 0.5), 0)
-        taps = min(int(centre + support + 0.5), length) - begin
+        center = (first + i + 0.5) * step
+        begin = max(int(center - support + 0.5), 0)
+        taps = min(int(center + support + 0.5), length) - begin
         total = 0.0
         for k in range(taps):
-            distance = abs((begin + k - centre + 0.5) * (1.0 / stretch))
+            distance = abs((begin + k - center + 0.5) * (1.0 / stretch))
             if not cubic:
                 weight = max(1.0 - distance, 0.0)
             elif distance < 1.0:  # Keys' cubic with a = -0.5

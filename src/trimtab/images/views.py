@@ -1,7 +1,7 @@
 """The views of an image: the plain one, and random resized crops of it.
 
-View 0 is CLIP's own: shorter side resized, centre square. The others follow torchvision's published rule for
-`RandomResizedCrop` (area and aspect drawn at random, ten tries, then the centre; bilinear) and a mirror image half the
+View 0 is CLIP's own: shorter side resized, center square. The others follow torchvision's published rule for
+`RandomResizedCrop` (area and aspect drawn at random, ten tries, then the center; bilinear) and a mirror image half the
 time. View v of image i under a seed depends on (seed, i, v) and on nothing else: not on the batch, not on the number of
 workers, not on how many views there are in all.
 """
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from trimtab.errors import TrimtabError
 from trimtab.images.augmix import augmix as augmix_view
-from trimtab.images.decode import Box, check_image, resize_shorter_and_crop
+from trimtab.images.decode import check_image
+from trimtab.images.resample import Box, resize
 
 RATIOS = (3 / 4, 4 / 3)
 TRIES = 10
@@ -36,8 +37,6 @@ def make_views(
     `scale` bounds the share of the image's area that a random crop covers; `augmix` blends each random view with
     altered copies of itself; `out`, if given, is filled and returned.
     """
-    from trimtab.images.resample import resize  # compiles on first use
-
     check_view_options(views, seed, scale)
     height, width = check_image(image).shape[:2]
     if out is None:
@@ -53,8 +52,21 @@ def make_views(
     return out
 
 
+def resize_shorter_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
+    """The plain view of CLIP: the shorter side resized to `size` (bicubic, antialiased), then the center square.
+
+    Odd margins leave the extra pixel on the right and at the bottom, as transformers does it. (Torchvision, and so
+    the original CLIP, rounds half to even instead, which is one pixel to the right for every second odd margin.)
+    """
+    height, width = check_image(image).shape[:2]
+    shorter = min(height, width)
+    tall, wide = size * height // shorter, size * width // shorter
+    center = Box((tall - size) // 2, (wide - size) // 2, size, size)
+    return resize(image, tall, wide, window=center)
+
+
 def random_crop(rng: Generator, height: int, width: int, scale: tuple[float, float]) -> Box:
-    """Torchvision's rule: area uniform in `scale`, aspect log-uniform in 3/4 .. 4/3, place uniform; or the centre."""
+    """Torchvision's rule: area uniform in `scale`, aspect log-uniform in 3/4 .. 4/3, place uniform; or the center."""
     for _ in range(TRIES):
         area = height * width * rng.uniform(*scale)
         ratio = math.exp(rng.uniform(math.log(RATIOS[0]), math.log(RATIOS[1])))

@@ -1,7 +1,7 @@
-"""Text prototypes: one unit vector per class, the normalised mean of its sentences' unit features.
+"""Text prototypes: one unit vector per class, the normalized mean of its sentences' unit features.
 
 They cost one text encoding per sentence (tens of thousands with CuPL on ImageNet), so they are kept by content:
-equal encoder and equal sentences never encode twice, and an interrupted run goes on where it stopped.
+equal encoder and equal sentences never encode twice, and an interrupted run continues where it stopped.
 """
 
 import hashlib
@@ -9,22 +9,36 @@ import io
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
-from trimtab.files.folders import cache_folder
-from trimtab.files.whole_files import write_whole
+from trimtab.files import cache_folder, write_whole
 from trimtab.prompts.sentences import Cupl, prompts_for
 
 SENTENCES_AT_A_TIME = 256
 SECONDS_BETWEEN_SAVES = 20.0
 
 
+class TextEncoder(Protocol):
+    """What prototypes need of an encoder."""
+
+    @property
+    def dim(self) -> int:
+        """The number of feature dimensions, d."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash: equal fingerprints give equal features."""
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Sentences -> (n, d) features."""
+
+
 def text_prototypes(
-    encoder: Encoder,
+    encoder: TextEncoder,
     class_names: Sequence[str],
     templates: str | Sequence[str] = "photo",
     cupl: Cupl | Path | str | None = None,
@@ -68,15 +82,19 @@ def _groups(sentences: Sequence[Sequence[str]], to_do: NDArray[np.int64]) -> Ite
         yield group
 
 
-def _encoded(encoder: Encoder, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
-    once = {sentence: row for row, sentence in enumerate(dict.fromkeys(s for of_class in sentences for s in of_class))}
-    features = np.asarray(encoder.encode_texts(list(once)), dtype=np.float64)
-    features = _unit(features, list(once))
-    means = np.stack([features[[once[s] for s in of_class]].mean(axis=0) for of_class in sentences])
+def _encoded(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> NDArray[np.float32]:
+    """One prototype per class; a sentence that several classes share is encoded once."""
+    row_of: dict[str, int] = {}
+    for of_class in sentences:
+        for sentence in of_class:
+            row_of.setdefault(sentence, len(row_of))
+    features = _unit(np.asarray(encoder.encode_texts(list(row_of)), dtype=np.float64), list(row_of))
+    means = np.stack([features[[row_of[sentence] for sentence in of_class]].mean(axis=0) for of_class in sentences])
     return _unit(means, [of_class[0] for of_class in sentences]).astype(np.float32)
 
 
 def _unit(vectors: NDArray[np.float64], sentences: Sequence[str]) -> NDArray[np.float64]:
+    """Rows of length one; `sentences` name the row that cannot be one."""
     lengths = np.linalg.norm(vectors, axis=1)
     bad = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
     if len(bad):
@@ -84,7 +102,7 @@ def _unit(vectors: NDArray[np.float64], sentences: Sequence[str]) -> NDArray[np.
     return vectors / lengths[:, None]
 
 
-def _key(encoder: Encoder, prompts: dict[str, tuple[str, ...]]) -> str:
+def _key(encoder: TextEncoder, prompts: dict[str, tuple[str, ...]]) -> str:
     digest = hashlib.sha256(encoder.fingerprint.encode())
     for sentences in prompts.values():
         digest.update(b"\0class")

@@ -1,11 +1,11 @@
 """The sentences that a class really gets: templates filled in, and CuPL's descriptions from the user's file."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
+from trimtab.prompts.names import words_of
 from trimtab.prompts.templates import PLACEHOLDERS, templates_for
 
 Cupl = Mapping[str, Sequence[str]]
@@ -26,21 +26,6 @@ def prompts_for(
     }
 
 
-def words_of(class_name: str) -> str:
-    """The words that a sentence uses: underscores become spaces, and a "#2" that tells equal names apart is dropped."""
-    return " ".join(re.sub(r" #\d+$", "", class_name).replace("_", " ").split())
-
-
-def told_apart(names: Sequence[str]) -> tuple[str, ...]:
-    """Equal names numbered ("missile", "missile #2"): a task needs unique names, and `words_of` drops the number."""
-    seen: dict[str, int] = {}
-    numbered = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        numbered.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
-    return tuple(numbered)
-
-
 def read_cupl(path: Path | str) -> dict[str, tuple[str, ...]]:
     """A CuPL file as its authors share it: a JSON object of class name -> list of sentences."""
     try:
@@ -54,7 +39,7 @@ def read_cupl(path: Path | str) -> dict[str, tuple[str, ...]]:
     for name, sentences in found.items():
         whole = isinstance(sentences, list) and sentences and all(isinstance(s, str) and s.strip() for s in sentences)
         if not whole:
-            raise TrimtabError(f"The CuPL file {path} gives {name!r} no list of sentences; give it at least one.")
+            raise TrimtabError(f"The CuPL file {path} must give {name!r} a list of at least one sentence.")
     return {name: tuple(sentences) for name, sentences in found.items()}
 
 

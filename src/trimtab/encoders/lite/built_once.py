@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
+from trimtab.files import sha256_of
 
 CHECKSUMS = "checksums.json"
 

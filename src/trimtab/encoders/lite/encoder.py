@@ -1,7 +1,7 @@
 """`lite`: the encoder that works offline, from PyPI packages alone.
 
 An EfficientNet-Lite0 trained on ImageNet, a small sentence encoder, and a linear bridge between them (build.py).
-It is not CLIP and much weaker than CLIP: it knows what ImageNet's 1,000 classes and their neighbours look like. It is
+It is not CLIP and much weaker than CLIP: it knows what ImageNet's 1,000 classes and their neighbors look like. It is
 there so that everything can be tried, tested and taught on real images without a download.
 
 Both towers are exported to ONNX once and kept in the cache folder; after that nothing here imports torch.
@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.encoders.arrays import checked_pixels, checked_texts, chunks, unit_rows
-from trimtab.encoders.lite import build
+from trimtab.encoders.base import checked_pixels, checked_texts, unit_features, unit_rows
+from trimtab.encoders.lite.build import export_image_tower, export_text_tower, fit_bridge
 from trimtab.encoders.lite.built_once import built_once
-from trimtab.encoders.onnx_session import open_session
+from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model
+from trimtab.encoders.onnx import IMAGES_AT_ONCE, TEXTS_AT_ONCE, open_session, run_session
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
-from trimtab.files.folders import cache_folder
+from trimtab.files import cache_folder, sha256_of
 
 if TYPE_CHECKING:
     from trimtab.encoders.torch_encoder import TorchEncoder
 
+SENTENCE_DIM = 384
 RECIPE = "lite 1"  # part of the fingerprint: change it when the same weights would give other features
-IMAGES_AT_ONCE = 16  # larger batches leave the processor's cache and were slower
-TEXTS_AT_ONCE = 64
 
 Array = NDArray[np.float32]
 
@@ -51,23 +50,18 @@ class LiteEncoder:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of both checkpoints, the class names and the recipe."""
-        texts = build.text_model()
-        files = [build.image_weights(), texts / "model.safetensors", texts / "tokenizer.json"]
-        parts = [RECIPE, *(sha256_of(path) for path in [*files, build.CLASS_NAMES])]
+        texts = text_model()
+        files = [image_weights(), texts / "model.safetensors", texts / "tokenizer.json", CLASS_NAMES]
+        parts = [RECIPE, *(sha256_of(path) for path in files)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def encode_images(self, pixels: NDArray[np.uint8]) -> Array:
         """(B, 224, 224, 3) RGB bytes -> (B, 1280) unit features."""
-        pixels = checked_pixels(pixels, self.input_size)
-        features = np.empty((len(pixels), self.dim), np.float32)
-        for part in chunks(len(pixels), IMAGES_AT_ONCE):
-            (features[part],) = self._image_session.run(None, {"pixels": pixels[part]})
-        return unit_rows(features)
+        return unit_features(self._image_features, checked_pixels(pixels, self.input_size), IMAGES_AT_ONCE, self.dim)
 
     def encode_texts(self, texts: Sequence[str]) -> Array:
         """Sentences -> (n, 1280) unit directions in the space of the image features."""
-        texts = checked_texts(texts)
-        return unit_rows(self._embed(texts) @ self._bridge)
+        return unit_rows(self._embed(checked_texts(texts)) @ self._bridge)
 
     def in_torch(self) -> "TorchEncoder":
         """The same encoder as torch modules, for export."""
@@ -77,29 +71,32 @@ class LiteEncoder:
 
     @cached_property
     def _image_session(self) -> Any:
-        return open_session(self._part("image", build.export_image_tower) / "image.onnx")
+        return open_session(self._part("image", export_image_tower) / "image.onnx")
 
     @cached_property
     def _text_tower(self) -> tuple[TextTokens, Any]:
-        folder = self._part("text", build.export_text_tower)
+        folder = self._part("text", export_text_tower)
         return TextTokens.open(folder / "tokenizer.json"), open_session(folder / "text.onnx")
 
     @cached_property
     def _bridge(self) -> Array:
         from safetensors.numpy import load_file
 
-        folder = self._part("bridge", lambda folder: build.fit_bridge(folder, self._embed))
+        folder = self._part("bridge", lambda folder: fit_bridge(folder, self._embed))
         bridge: Array = load_file(folder / "bridge.safetensors")["bridge"]
         return bridge
 
     def _embed(self, texts: Sequence[str]) -> Array:
         """The sentence encoder alone: (n, 384), unit."""
+        return unit_features(self._sentence_features, texts, TEXTS_AT_ONCE, SENTENCE_DIM)
+
+    def _image_features(self, pixels: NDArray[np.uint8]) -> Array:
+        return run_session(self._image_session, {"pixels": pixels})
+
+    def _sentence_features(self, texts: Sequence[str]) -> Array:
         tokenize, session = self._text_tower
-        embeddings = np.empty((len(texts), 384), np.float32)
-        for part in chunks(len(texts), TEXTS_AT_ONCE):
-            tokens, mask = tokenize(texts[part])
-            (embeddings[part],) = session.run(None, {"tokens": tokens, "mask": mask})
-        return unit_rows(embeddings)
+        tokens, mask = tokenize(texts)
+        return run_session(session, {"tokens": tokens, "mask": mask})
 
     def _part(self, part: str, build: Callable[[Path], None]) -> Path:
         def build_or_explain(folder: Path) -> None:

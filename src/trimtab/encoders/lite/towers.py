@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertModel, logging
 
-from trimtab.encoders.lite.build import image_weights, text_model, text_tokens
+from trimtab.encoders.lite.sources import image_weights, text_model, text_tokens
 from trimtab.encoders.torch_encoder import ImageTower, PixelScale, TorchEncoder
 
 SCALE = PixelScale((1 / 128,) * 3, (-127 / 128,) * 3)  # (byte - 127) / 128

@@ -1,63 +1,58 @@
-"""`openai:<ViT-B/16, RN50, ... or file.pt>`: OpenAI's original CLIP checkpoints, without OpenAI's package."""
+"""An encoder from weights in the layout of OpenAI's CLIP, which open_clip's plain models share."""
 
-import sys
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from trimtab.encoders.openai.checkpoints import read_checkpoint
-from trimtab.encoders.openai.layout import clip_encoder
-from trimtab.encoders.torch_encoder import TorchEncoder
+import torch
+from torch import nn
+
+from trimtab.encoders.openai.checkpoint import read_checkpoint
+from trimtab.encoders.openai.model import OpenAIClip, QuickGELU
+from trimtab.encoders.openai.resnet import HEAD_WIDTH
+from trimtab.encoders.openai.tokenizer import clip_tokens
+from trimtab.encoders.torch_encoder import EncodeText, PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
-from trimtab.files.checksums import sha256_of
-from trimtab.files.download import download
-from trimtab.files.folders import cache_folder
 
-PUBLISHED = "https://openaipublic.azureedge.net/clip/models"
-# The checksums are part of the addresses under which OpenAI publishes the files.
-SHA256 = {
-    "RN50": "afeb0e10f9e5a86da6080e35cf09123aca3b358a0c3e3b6c78a7b63bc04b6762",
-    "RN101": "8fa8567bab74a42d41c5915025a8e4538c3bdbe8804a470a72f30b0d94fab599",
-    "RN50x4": "7e526bd135e493cef0776de27d5f42653e6b4c8bf9e0f653bb11773263205fdd",
-    "RN50x16": "52378b407f34354e150460fe41077663dd5b39c54cd0bfd2b27167a4a06ec9aa",
-    "RN50x64": "be1cfb55d75a9666199fb2206c106743da0f6468c9d327f3e0d0a543a9919d9c",
-    "ViT-B/32": "40d365715913c9da98579312b702a82c18be219cc2a73407c4526f58eba950af",
-    "ViT-B/16": "5806e77cd80f8b59890b7e101eabd078d9fb84e6937f9e85e4ecb61988df416f",
-    "ViT-L/14": "b8cca3fd41ae0c99ba7e8951adf17d267cdb84cd88be6f7c2e0eca1737a03836",
-    "ViT-L/14@336px": "3035c92b350959924f9f00213499208652fc7ea050643e8b385c2dac08641f02",
-}
+# The colors of CLIP's training images.
+MEAN = (0.48145466, 0.4578275, 0.40821073)
+DEVIATION = (0.26862954, 0.26130258, 0.27577711)
 
 
-def load(name: str, device: str, precision: str) -> TorchEncoder:
-    """A published model by its name, or any checkpoint of the same layout by its path."""
-    chosen = name.partition(":")[2]
-    file = Path(chosen).expanduser()
-    if not file.is_file():
-        if chosen not in SHA256:
-            raise TrimtabError(f"{chosen!r} is neither a file nor one of OpenAI's models: {', '.join(SHA256)}.")
-        file = published_checkpoint(chosen)
-    return clip_encoder(name, read_checkpoint(file), file, device=device, precision=precision)
+def clip_encoder(
+    name: str,
+    file: Path,
+    *,
+    quick_gelu: bool = True,
+    head_width: int = HEAD_WIDTH,
+    mean: Sequence[float] = MEAN,
+    deviation: Sequence[float] = DEVIATION,
+    device: str,
+    precision: str,
+) -> TorchEncoder:
+    """Build the towers that the weights in `file` describe, and fill them.
 
-
-def published_checkpoint(model: str) -> Path:
-    """The file of a published model, from our cache folder, from where OpenAI's package keeps it, or fetched."""
-    file_name = model.replace("/", "-").replace("@", "-") + ".pt"
-    ours = cache_folder("openai") / file_name
-    for file in (ours, Path.home() / ".cache" / "clip" / file_name):
-        if file.is_file():
-            if sha256_of(file) == SHA256[model]:
-                return file
-            print(f"trimtab: {file} is damaged and is not used", file=sys.stderr)
-    address = f"{PUBLISHED}/{SHA256[model]}/{file_name}"
-    print(f"trimtab: getting {model} from OpenAI into {ours}, once ...", file=sys.stderr)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=ours.parent) as scratch:
-        fetched = Path(scratch) / file_name
-        try:
-            download(address, fetched, model)
-        except OSError as error:
-            raise TrimtabError(
-                f"{model} could not be fetched ({error}); put {file_name} into {ours.parent} yourself."
-            ) from error
-        if sha256_of(fetched) != SHA256[model]:
-            raise TrimtabError(f"What came from {address} is not {model} (wrong checksum); try again.")
-        fetched.replace(ours)
-    return ours
+    `quick_gelu`, `head_width`, `mean` and `deviation` are what a file cannot tell; the defaults are OpenAI's.
+    """
+    weights = read_checkpoint(file)
+    try:
+        with torch.device("meta"):
+            model = OpenAIClip(weights, QuickGELU if quick_gelu else nn.GELU, head_width)
+        model.load_state_dict(weights, strict=True, assign=True)
+    except KeyError as error:
+        raise TrimtabError(f"{file} is not a CLIP checkpoint: it has no weight called {error.args[0]}.") from error
+    except RuntimeError as error:
+        raise TrimtabError(f"{file} is not a CLIP that trimtab knows: {' '.join(str(error).split())[:300]}") from error
+    openai_like = quick_gelu and head_width == HEAD_WIDTH
+    return TorchEncoder(
+        name,
+        model,
+        model.visual,
+        EncodeText(model),
+        clip_tokens(file.parent, model.token_embedding.num_embeddings, model.context),
+        input_size=model.visual.input_size,
+        pixel_scale=PixelScale.from_mean_and_deviation(mean, deviation),
+        logit_scale=float(model.logit_scale.detach().exp()),
+        variant="" if openai_like else f"quick_gelu={quick_gelu} head_width={head_width}",
+        device=device,
+        precision=precision,
+    )

@@ -1,7 +1,7 @@
 """OpenAI's CLIP (Radford et al. 2021) in torch: modules named so that the original checkpoints load unchanged.
 
 Text: a causal transformer read at the end-of-text token. Images: a vision transformer read at its class token, or a
-ResNet (openai_resnet.py). All sizes follow from the shapes of the checkpoint.
+ResNet (resnet.py). All sizes follow from the shapes of the checkpoint.
 """
 
 from collections import OrderedDict
@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from trimtab.encoders.openai.resnet import ModifiedResNet
-
-HEAD_WIDTH = 64
+from trimtab.encoders.openai.resnet import HEAD_WIDTH, ModifiedResNet
 
 
 class QuickGELU(nn.Module):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-HEAD_WIDTH = 64
+HEAD_WIDTH = 64  # of every attention in OpenAI's models
 
 
 class Bottleneck(nn.Module):

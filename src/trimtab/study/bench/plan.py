@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.fusion import new_fusion

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.order_names import order_by_name
+from trimtab.data.orders import order_by_name
 from trimtab.engine.arrays import Array
 from trimtab.fusion import FixedWeights, oracle_weights
 from trimtab.methods.base import Method
@@ -27,7 +27,7 @@ class OrderedRows:
         self._store, self._order = store, order
         self.shape = (len(order), views or store.views, store.dim)
         self.labels = store.labels[order]
-        self.rows_checked: bool = getattr(store, "rows_checked", False)
+        self.rows_checked = store.rows_checked
 
     def __len__(self) -> int:
         return len(self._order)

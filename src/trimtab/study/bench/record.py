@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 
 FORMAT = "trimtab-run"
 VERSION = 2

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 from trimtab.methods import method_class
 from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.plan import Plan, Run

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 
 FORMAT = "trimtab-tuned"
 VERSION = 1

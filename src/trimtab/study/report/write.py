@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files.whole_files import write_whole
+from trimtab.files import write_whole
 from trimtab.study.bench.results import Results
 from trimtab.study.figures import FIGURES, draw
 from trimtab.study.plots import as_bytes

@@ -1,7 +1,7 @@
-"""Features that someone else has made, as a store."""
+"""Features that someone else has made, as arrays, into a store."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimtab.errors import TrimtabError
 from trimtab.features.manifest import StoreInfo
-from trimtab.features.store import FeatureStore
 from trimtab.features.writer import FeatureWriter
 
 ROWS_AT_A_TIME = 1024
+SHORTEST = 1e-6  # the engine's own limit; a constant is no reason to load the engine
 
 
-def from_arrays(
+def write_arrays(
     path: str | Path,
     features: ArrayLike,
     labels: ArrayLike | None,
@@ -30,11 +30,11 @@ def from_arrays(
     encoder: str = "imported",
     encoder_fingerprint: str | None = None,
     dtype: str = "float16",
-) -> FeatureStore:
+) -> None:
     """Write (N, d) or (N, V, d) `features` and (C, d) `text` as a store; rows are made unit, labels may be None.
 
     `features` may be a memory map: it is read in blocks. Without an `encoder_fingerprint` the features' own hash is
-    taken, so that the same arrays make the same store and others are told apart.
+    taken, so that the same arrays make the same store and other arrays a different one.
     """
     rows = features if isinstance(features, np.ndarray) else np.asarray(features)
     if rows.ndim == 2:
@@ -67,47 +67,7 @@ def from_arrays(
         for start in range(writer.next_image, images, ROWS_AT_A_TIME):
             block = _unit(rows[start : start + ROWS_AT_A_TIME], start)
             writer.add(range(start, start + len(block)), block, [])
-        return writer.finish()
-
-
-def import_npz(path: str | Path, out: str | Path | None = None, **details: Any) -> FeatureStore:
-    """Turn an .npz file into a store in the folder `out`, or beside the file if none is given.
-
-    The file holds `features`, `text` and `class_names`; and, where there are any, `labels`, `logit_scale`, `ids`, and
-    `domains` (or `domain` numbers with `domain_names`). `details` go to `from_arrays`.
-    """
-    source = Path(path).expanduser()
-    arrays = _read_npz(source)
-    missing = [name for name in ("features", "text", "class_names") if name not in arrays]
-    if missing:
-        raise TrimtabError(f"{source} has no array {missing[0]!r}; it holds {', '.join(sorted(arrays)) or 'nothing'}.")
-    domains = arrays.get("domains")
-    if domains is None and "domain" in arrays and "domain_names" in arrays:
-        domains = arrays["domain_names"][arrays["domain"]]
-    given: dict[str, Any] = {
-        "logit_scale": float(arrays.get("logit_scale", np.float64(100.0))),
-        "ids": arrays.get("ids"),
-        "domains": domains,
-        "dataset": source.stem,
-    } | details
-    folder = Path(out) if out is not None else source.with_suffix("")
-    labels = arrays.get("labels")
-    return from_arrays(folder, arrays["features"], labels, arrays["text"], arrays["class_names"].tolist(), **given)
-
-
-def _read_npz(path: Path) -> Mapping[str, NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except FileNotFoundError:
-        raise TrimtabError(f"There is no file {path}.") from None
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            why = "it holds Python objects, which could run code; save plain arrays (strings as dtype 'U')"
-            raise TrimtabError(f"{path} is refused: {why}.") from None
-        raise TrimtabError(f"{path} cannot be read as .npz: {error}.") from None
-    except Exception as error:  # zipfile, zlib and NumPy each have their own ways to say "damaged"
-        raise TrimtabError(f"{path} cannot be read as .npz: {error}.") from None
+        writer.finish()
 
 
 def _unit_text(text: NDArray[Any], classes: int, dim: int) -> NDArray[np.float32]:
@@ -121,9 +81,10 @@ def _unit_text(text: NDArray[Any], classes: int, dim: int) -> NDArray[np.float32
 
 
 def _unit(rows: NDArray[Any], first: int, what: str = "features") -> NDArray[np.float32]:
-    block = rows.astype(np.float32)
-    lengths = np.linalg.norm(block, axis=2, keepdims=True)
-    wrong = ~(np.isfinite(lengths) & (lengths > 0))
+    with np.errstate(over="ignore", invalid="ignore"):
+        block = rows.astype(np.float32)
+        lengths = np.linalg.norm(block, axis=2, keepdims=True)
+    wrong = ~(np.isfinite(lengths) & (lengths > SHORTEST))
     if wrong.any():
         row, view, _ = np.argwhere(wrong)[0]
         raise TrimtabError(f"Row {first + row} (view {view}) of {what} is zero or not finite; leave it out.")

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trimtab.encoders.base import first_line
 from trimtab.errors import TrimtabError
 
 # What OpenAI's archives and old open_clip checkpoints store beside the weights.
@@ -22,7 +23,7 @@ def read_checkpoint(file: Path) -> dict[str, Tensor]:
     try:
         weights = _read(file)
     except Exception as error:  # torch raises many kinds for files that are not checkpoints
-        raise TrimtabError(f"{file} is not a checkpoint that torch can read safely: {_first_line(error)}") from error
+        raise TrimtabError(f"{file} is not a checkpoint that torch can read safely: {first_line(error)}") from error
     named = {_plain_name(name): value for name, value in weights.items() if isinstance(value, Tensor)}
     return {
         name: value.float() if value.is_floating_point() else value
@@ -59,7 +60,3 @@ def _is_torchscript(file: Path) -> bool:
 def _plain_name(name: str) -> str:
     """Without what data-parallel training and open_clip's separate text tower put in front."""
     return name.removeprefix("module.").removeprefix("text.")
-
-
-def _first_line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,76 @@
+"""Options and arguments that several verbs share, each declared once.
+
+What only one verb takes is declared in that verb's file. Nothing heavy is imported here, since every `--help` reads it.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def choices(*names: str) -> Callable[[str], list[str]]:
+    """What a shell offers when a value is completed; the verbs themselves check what they are given."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def _method_names(incomplete: str) -> list[str]:
+    from trimtab.methods import list_methods
+
+    return choices(*list_methods())(incomplete)
+
+
+# Every verb takes it, before or after the verb's name: see `trimtab.cli.main`.
+Verbose = Annotated[
+    int, typer.Option("--verbose", "-v", count=True, show_default=False, help="Log to stderr; -vv logs more.")
+]
+
+# What is read.
+Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")]
+Results = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder written by `trimtab bench`.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(envvar="TRIMTAB_DATA", show_envvar=False, help="Folder that holds your data sets (or $TRIMTAB_DATA)."),
+]
+Labels = Annotated[str | None, typer.Option(help="What the images may show: cat,dog,...")]
+LabelsFile = Annotated[Path | None, typer.Option(help="The same, from a file with one name per line.")]
+
+# The encoder, and what it is shown.
+Encoder = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        "-e",
+        help="Encoder: lite, hf:<folder>, openai:ViT-B/16, ...",
+        autocompletion=choices("lite", "hf:", "openai:", "openclip:", "onnx:"),
+    ),
+]
+Device = Annotated[
+    str, typer.Option(help="cpu, cuda, cuda:<n> or mps.", autocompletion=choices("cpu", "cuda", "cuda:0", "mps"))
+]
+Precision = Annotated[str, typer.Option(help="fp32, fp16 or bf16.", autocompletion=choices("fp32", "fp16", "bf16"))]
+Views = Annotated[int, typer.Option(min=1, help="Views per image: the image itself, then random crops.")]
+Cupl = Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")]
+
+# The method, and the stream it runs on.
+Method = Annotated[
+    str, typer.Option("--method", "-m", help="The method; see `trimtab methods`.", autocompletion=_method_names)
+]
+OneWeighting = Annotated[
+    str,
+    typer.Option(
+        help="How parts are weighted: fixed, auto or oracle (uses labels).",
+        autocompletion=choices("fixed", "auto", "oracle"),
+    ),
+]
+
+# Runs.
+Workers = Annotated[int | None, typer.Option(help="Single-threaded processes; as many as cores if not given.")]
+SkipExisting = Annotated[
+    bool, typer.Option("--skip-existing/--redo", help="Keep the records that are there, or run everything again.")
+]

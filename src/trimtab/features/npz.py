@@ -1,0 +1,53 @@
+"""Features that someone else has made, as an .npz file, into a store."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.errors import TrimtabError
+from trimtab.features.store import FeatureStore
+
+
+def import_npz(path: str | Path, out: str | Path | None = None, **details: Any) -> FeatureStore:
+    """Turn an .npz file into a store in the folder `out`, or beside the file if none is given.
+
+    The file holds `features`, `text` and `class_names`; and, where there are any, `labels`, `logit_scale`, `ids`, and
+    `domains` (or `domain` numbers with `domain_names`). `details` go to `write_arrays`.
+    """
+    source = Path(path).expanduser()
+    arrays = _read_npz(source)
+    missing = [name for name in ("features", "text", "class_names") if name not in arrays]
+    if missing:
+        raise TrimtabError(f"{source} has no array {missing[0]!r}; it holds {', '.join(sorted(arrays)) or 'nothing'}.")
+    domains = arrays.get("domains")
+    if domains is None and "domain" in arrays and "domain_names" in arrays:
+        domains = arrays["domain_names"][arrays["domain"]]
+    given: dict[str, Any] = {
+        "logit_scale": float(arrays.get("logit_scale", np.float64(100.0))),
+        "ids": arrays.get("ids"),
+        "domains": domains,
+        "dataset": source.stem,
+    } | details
+    folder = Path(out) if out is not None else source.with_suffix("")
+    labels = arrays.get("labels")
+    return FeatureStore.from_arrays(
+        folder, arrays["features"], labels, arrays["text"], arrays["class_names"].tolist(), **given
+    )
+
+
+def _read_npz(path: Path) -> Mapping[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise TrimtabError(f"There is no file {path}.") from None
+    except ValueError as error:
+        if "allow_pickle" in str(error):
+            why = "it holds Python objects, which could run code; save plain arrays (strings as dtype 'U')"
+            raise TrimtabError(f"{path} is refused: {why}.") from None
+        raise TrimtabError(f"{path} cannot be read as .npz: {error}.") from None
+    except Exception as error:  # zipfile, zlib and NumPy each have their own ways to say "damaged"
+        raise TrimtabError(f"{path} cannot be read as .npz: {error}.") from None

@@ -1,0 +1,147 @@
+"""Files: written whole or not at all, checksummed, downloaded, locked, kept in one cache folder, told about.
+
+The lowest layer beside `errors`. What costs time to import (rich, filelock, the web) is imported where it is used.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from trimtab.errors import TrimtabError
+
+SILENCE_SECONDS = 20.0  # how long a server may say nothing
+PIECE = 1 << 20  # bytes read at a time
+
+
+def cache_folder(*parts: str) -> Path:
+    """A folder below the user's cache folder (or below $TRIMTAB_CACHE), created if missing."""
+    import platformdirs
+
+    root = os.environ.get("TRIMTAB_CACHE") or platformdirs.user_cache_dir("trimtab")
+    folder = Path(root).expanduser().joinpath(*parts)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrimtabError(
+            f"The cache folder {folder} cannot be created ({error.strerror or error}); "
+            "set TRIMTAB_CACHE to a folder that can be written."
+        ) from error
+    return folder
+
+
+def say(sentence: str) -> None:
+    """Print one sentence for people on standard error, so that standard output stays data."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False).print(sentence, soft_wrap=True, markup=False)
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, as hexadecimal digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that a kill or a power cut at any point leaves the old content or the new, never a part."""
+    with _appearing_whole(path) as file:
+        file.write(content)
+
+
+def download(
+    address: str, file: Path, what: str, *, sha256: str | None = None, silence: float = SILENCE_SECONDS
+) -> None:
+    """Write what is at `address` to `file`, with a progress bar called `what` on a terminal.
+
+    OSError says what went wrong: no connection or no word within `silence` seconds, a connection that broke off, or
+    content that has another checksum. Then there is no new file, and an old one stays as it was.
+    """
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(address, timeout=silence) as answer, _appearing_whole(file) as target:
+            length = int(answer.headers.get("Content-Length") or 0) or None
+            digest, size = hashlib.sha256(), 0
+            for piece in _pieces_with_progress(answer, what, length):
+                target.write(piece)
+                digest.update(piece)
+                size += len(piece)
+            if length is not None and size != length:
+                raise OSError(f"the connection broke off after {size} of {length} bytes")
+            if sha256 is not None and digest.hexdigest() != sha256:
+                raise OSError(f"what came from {address} has the wrong checksum")
+    except urllib.error.HTTPError:
+        raise
+    except urllib.error.URLError as error:
+        raise OSError(f"{address} cannot be reached: {error.reason}") from error
+    except http.client.HTTPException as error:
+        raise OSError(f"{address} gave an answer that is not HTTP: {error!r}") from error
+
+
+class FolderLock:
+    """One writer per folder, because two would overwrite each other's files.
+
+    The system lets go of the lock when the process ends, however it ends.
+    """
+
+    FILE = ".lock"
+
+    def __init__(self, folder: Path) -> None:
+        import filelock
+
+        self._path = folder / self.FILE
+        # Not bound to a thread: a writer may be closed by another thread than the one that opened it.
+        self._lock = filelock.FileLock(self._path, timeout=0, thread_local=False)
+        try:
+            self._lock.acquire()
+        except filelock.Timeout:
+            raise TrimtabError(
+                f"Another process is writing to {folder}; wait for it, or choose another folder."
+            ) from None
+
+    def release(self, *, remove: bool = False) -> None:
+        """Let others write; `remove` also deletes the lock's file. Releasing twice does nothing."""
+        if not self._lock.is_locked:
+            return
+        if remove:  # before the release: afterwards the file may be another writer's
+            with suppress(PermissionError):  # Windows keeps open files, and filelock deletes it there
+                self._path.unlink(missing_ok=True)
+        self._lock.release()
+
+
+@contextmanager
+def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file under a temporary name, which takes the name `path` once it is complete and on the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if hasattr(os, "O_DIRECTORY"):  # make the new name, too, survive a power cut; other systems do without
+        handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _pieces_with_progress(answer: IO[bytes], what: str, length: int | None) -> Iterator[bytes]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=length)
+        while piece := answer.read(PIECE):
+            yield piece
+            progress.advance(task, len(piece))

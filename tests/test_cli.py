@@ -1,0 +1,174 @@
+"""What all verbs have in common: `python -m trimtab`, --version, -v, completion, exit codes, help texts."""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import trimtab as package
+from bench_stores import make_store
+from tiny_encoder import ColourEncoder, coloured
+from trimtab.classifier import Classifier
+from trimtab.cli.ablate import STUDIES
+from trimtab.cli.main import VERBS, app
+from trimtab.cli.plot import FIGURES
+from trimtab.errors import TrimtabError
+
+HERE = Path(__file__).parent
+
+
+def trimtab(*arguments, **options):
+    command = [sys.executable, "-m", "trimtab", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def photo(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("trimtab.encoders.load_encoder", lambda name, **_: ColourEncoder())
+    Image.fromarray(coloured("red", seed=0)).save(tmp_path / "red.png")
+    return tmp_path / "red.png"
+
+
+def test_the_module_is_the_command():
+    done = trimtab("bench", "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("Usage: trimtab bench [OPTIONS]")
+    nothing = trimtab()
+    assert nothing.returncode == 2
+    assert (nothing.stdout + nothing.stderr).startswith("Usage: trimtab [OPTIONS] COMMAND")
+
+
+def test_the_version_names_what_a_bug_report_needs():
+    import numpy as np
+
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert invoke("--version").stdout == f"trimtab {package.__version__} (Python {python}, NumPy {np.__version__})\n"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_fits_the_screen_and_has_one_wording(verb, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = invoke(verb, "-h").stdout
+    assert text.startswith(f"Usage: trimtab {verb} ")
+    assert "-v, --verbose" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"labelled|centre|colour|one a line|goes on|is no folder", text)
+
+
+def test_the_help_lists_every_verb_and_the_exit_codes(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = invoke("--help").stdout
+    for verb in VERBS:
+        assert re.search(rf"^  {verb} +\S", text, re.MULTILINE)
+    assert re.findall(r"^    (\d+) ", text, re.MULTILINE) == ["0", "1", "2", "130"]
+
+
+def test_the_names_in_help_texts_are_those_that_are_accepted(tmp_path):
+    store, results = make_store(tmp_path / "store", images=40).path, tmp_path / "results"
+    invoke("bench", store, "--methods", "tda", "--orders", "1", "--weights", "fixed", "--workers", "1", "-o", results)
+    wrong_figure = invoke("plot", "nonsense", results).exception
+    wrong_study = invoke("ablate", "nonsense", store).exception
+    for error, names in ((wrong_figure, FIGURES), (wrong_study, STUDIES)):
+        assert isinstance(error, TrimtabError)
+        assert ", ".join(names) in str(error)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("trimtab cl", ["classify"]),
+        ("trimtab classify --format j", ["jsonl"]),
+        ("trimtab classify --method mcp_", ["mcp_plus"]),
+        ("trimtab plot re", ["reliability"]),
+    ],
+)
+def test_the_shell_completes_verbs_and_values(typed, offered):
+    words = {"_TRIMTAB_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    assert trimtab(env={**os.environ, **words}).stdout.split() == offered
+
+
+def test_completion_can_be_installed():
+    assert "_TRIMTAB_COMPLETE=complete_bash" in trimtab("--show-completion", "bash").stdout
+
+
+def test_the_log_is_silent_unless_asked_for(photo):
+    quiet = invoke("classify", photo, "--labels", "red,green")
+    assert quiet.stderr == "Classified: 1\n"
+    for arguments in (("-v", "classify"), ("classify", "--verbose")):
+        told = invoke(*arguments, photo, "--labels", "red,green", "--state", photo.with_name("state"))
+        assert told.exit_code == 0, told.output
+        assert re.search(r"\d\d:\d\d:\d\d INFO  trimtab\.classifier: .*texts of 2 labels", told.stderr)
+        assert "images learned" in told.stderr
+        assert "DEBUG" not in told.stderr
+        assert told.stdout.splitlines()[-1].endswith("red.png")
+    assert invoke("classify", photo, "--labels", "red,green").stderr == quiet.stderr
+
+
+def test_more_v_show_each_image_and_where_an_error_came_from(photo):
+    for arguments in (("-vv", "classify"), ("-v", "classify", "-v"), ("classify", "-vv")):
+        told = invoke(*arguments, photo, "--labels", "red,green")
+        assert "DEBUG trimtab.classifier: image 1: [{'label': 'red'" in told.stderr
+    assert "Traceback" not in trimtab("data", "imagnet", "-v").stderr
+    told = trimtab("data", "imagnet", "-vv")
+    assert told.returncode == 2
+    assert "Traceback" in told.stderr
+    assert told.stderr.splitlines()[-1].startswith("trimtab: There is no data set 'imagnet'")
+
+
+def test_a_benchmark_logs_its_runs_and_a_failed_run_shows_in_the_exit_code(tmp_path, monkeypatch):
+    store = make_store(tmp_path / "store", images=40)
+    arguments = ["bench", store.path, "--methods", "tda", "--orders", "1", "--weights", "fixed", "--workers", "1"]
+    told = invoke(*arguments, "-o", tmp_path / "good", "-v")
+    assert told.exit_code == 0, told.output
+    assert "2 runs to do, of a plan of 2" in told.stderr
+    assert len(re.findall(r"INFO  trimtab\.cli\.bench: .*: done", told.stderr)) == 2
+
+    def broken(*_, **__):
+        raise FloatingPointError("too much")
+
+    monkeypatch.setattr("trimtab.methods.tda.TDA.predict", broken)
+    failed = invoke(*arguments, "-o", tmp_path / "bad")
+    assert failed.exit_code == 1
+    assert "failed: tda on" in failed.stderr
+    assert "too much" in failed.stderr
+
+
+def test_a_program_that_uses_the_library_sees_no_log_unless_it_wants_to(photo, caplog):
+    caplog.set_level(logging.DEBUG, logger="trimtab")
+    Classifier(ColourEncoder(), ["red", "green"]).classify(photo)
+    assert [record.name for record in caplog.records] == ["trimtab.classifier"] * 2
+    code = "from trimtab import Classifier; from tiny_encoder import ColourEncoder\n"
+    code += f"Classifier(ColourEncoder(), ['red', 'green']).classify({str(photo)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=HERE)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("data",), 0), (("nonsense",), 2), (("data", "--nonsense"), 2), (("data", "nonsense"), 2)],
+)
+def test_exit_codes(arguments, code):
+    done = trimtab(*arguments)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("data",), ("--help",), ("prompts", "imagenet-r", "--class", "tench")])
+def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "trimtab", *arguments]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
