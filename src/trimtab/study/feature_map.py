@@ -12,7 +12,7 @@ from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.methods.base import Method
 
-MOST_CLASSES = 6  # more cannot be told by their colors
+MOST_CLASSES = 6  # more colors cannot be distinguished
 MOST_IMAGES = 1500  # of the chosen classes: t-SNE of more takes minutes and shows no more
 PROJECTIONS = ("pca", "tsne")
 
