@@ -22,6 +22,7 @@ lint: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 unit: $(VENV)/ready
 	$(BIN)/python -m pytest

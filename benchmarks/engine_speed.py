@@ -65,7 +65,7 @@ def measure(classes: int, views: int) -> Row:
     return Row(
         classes,
         views,
-        float(full.state.bank.occupied[:, 1:21].mean()),
+        float(full.state.caches.bank.occupied[:, 1:21].mean()),
         statistics.median(run_times),
         step,
         statistics.median(floor_times),
@@ -77,7 +77,7 @@ def measure(classes: int, views: int) -> Row:
 
 def bare_products(stream: Stream, coming: Array) -> None:
     """The matrix products that the work needs, and nothing else."""
-    slots = stream.state.bank.features.reshape(-1, DIM)
+    slots = stream.state.caches.bank.features.reshape(-1, DIM)
     text = stream.task.text_prototypes
     for first in range(0, len(coming), BLOCK):
         block = coming[first : first + BLOCK]

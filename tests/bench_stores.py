@@ -26,10 +26,10 @@ def make_store(folder: Path, dataset: str = "small", images: int = 160, views: i
 
 @dataclass(frozen=True, kw_only=True)
 class Breaks(ZeroShot):
-    """A method that fails at its third image."""
+    """A method that fails at its fifth image: after those that warm it up."""
 
     name: ClassVar[str] = "breaks"
 
     def observe(self, image, state):
         if image.position >= 4:
-            raise FloatingPointError("the third image was too much")
+            raise FloatingPointError("the fifth image was too much")

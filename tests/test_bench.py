@@ -1,12 +1,16 @@
 """The benchmark: plans, runs, records, and what happens when something goes wrong."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 from typer.testing import CliRunner
 
@@ -18,9 +22,9 @@ from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, make_method
 from trimtab.study import bench
 from trimtab.study.bench import plan as plans
-from trimtab.study.bench.preset import Preset
+from trimtab.study.bench.predicting import OrderedRows
 from trimtab.study.bench.record import packed, read_record, write_record
-from trimtab.study.bench.runner import OrderedRows
+from trimtab.study.bench.tuned import TunedParameters
 from trimtab.study.costs import gflops_per_image
 
 
@@ -74,7 +78,7 @@ def test_the_same_command_again_runs_only_what_is_missing(store, tmp_path, monke
     assert done == [plan.runs[0]]
     assert made[0].scores == first[0].scores
     assert len(bench.run_plan(plan, tmp_path, workers=1, skip_existing=False)) == len(first)
-    monkeypatch.setattr("trimtab.study.bench.results.code_fingerprint", lambda: "changed since")
+    monkeypatch.setattr("trimtab.study.bench.results.code_fingerprint", lambda method: "changed since")
     assert len(bench.run_plan(plan, tmp_path, workers=1)) == len(first)
 
 
@@ -85,7 +89,7 @@ def test_worker_processes_give_the_same_figures(store, tmp_path):
     assert figures[0] == figures[1]
 
 
-def test_a_failing_method_is_recorded_and_the_rest_goes_on(store, tmp_path, monkeypatch):
+def test_a_failing_method_is_recorded_and_the_others_still_run(store, tmp_path, monkeypatch):
     for module in ("trimtab.study.bench.plan", "trimtab.study.bench.runner"):
         monkeypatch.setattr(
             f"{module}.make_method", lambda name, **p: Breaks() if name == "breaks" else make_method(name)
@@ -93,7 +97,7 @@ def test_a_failing_method_is_recorded_and_the_rest_goes_on(store, tmp_path, monk
     monkeypatch.setattr(plans, "list_methods", lambda: ["zero_shot", "breaks", "mcp"])
     _, records = run_all(store, tmp_path, methods=["all"], seeds=1, weights=["fixed"])
     status = {record.about.method: (record.status, record.reason) for record in records}
-    assert status["breaks"] == ("failed", "FloatingPointError: the third image was too much")
+    assert status["breaks"] == ("failed", "FloatingPointError: the fifth image was too much")
     assert status["zero_shot"] == status["mcp"] == ("done", "")
     assert not bench.read_results(tmp_path).missing
 
@@ -116,28 +120,48 @@ def test_fewer_views_are_the_first_ones(store):
         bench.execute(plans.Run(str(store.path), "small", store.fingerprint, "mcp", views=4))
 
 
-def test_a_preset_is_an_oracle_only_at_home(store, tmp_path):
-    preset = Preset("mine", "mcp", {"align_slots": 2}, store.fingerprint, "small", 5, 0.9, 0.8)
-    preset.save(tmp_path / "mine.json")
-    assert Preset.load(tmp_path / "mine.json") == preset
+def test_ordered_rows_say_whether_their_store_has_checked_them(store):
+    for checked in (True, False):
+        stand_in = SimpleNamespace(rows_checked=checked, views=3, dim=16, labels=store.labels)
+        assert OrderedRows(stand_in, np.array([5, 3])).rows_checked is checked
+
+
+def test_tuned_parameters_are_an_oracle_only_at_home(store, tmp_path):
+    mine = TunedParameters("mine", "mcp", {"align_slots": 2}, store.fingerprint, "small", 5, 0.9, 0.8)
+    mine.save(tmp_path / "mine.json")
+    assert TunedParameters.load(tmp_path / "mine.json") == mine
     other = make_store(tmp_path / "other", dataset="other", seed=4)
-    plan = bench.make_plan([store.path, other.path], ["mcp"], seeds=1, presets=[Preset.load(tmp_path / "mine.json")])
+    plan = bench.make_plan([store.path, other.path], ["mcp"], seeds=1, tuned=[mine])
     records = bench.run_plan(plan, tmp_path / "out", workers=1)
     tuned = {r.about.dataset: r.about.uses_labels for r in records if r.about.variant == "mine"}
     assert tuned == {"small": True, "other": False}
     assert not any(r.about.uses_labels for r in records if not r.about.variant)
-    (tmp_path / "bad.json").write_text("[]")
-    with pytest.raises(TrimtabError, match="not a preset"):
-        Preset.load(tmp_path / "bad.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("[]", "does not hold tuned parameters"),
+        ('{"format": "trimtab-tuned", "version": 1}', "does not hold tuned parameters"),
+        ('{"format": "trimtab-preset", "version": 1}', "'trimtab-preset' of version 1, not 'trimtab-tuned'"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_is_not_tuned_parameters_is_refused_in_one_sentence(tmp_path, content, says):
+    path = tmp_path / "bad.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(TrimtabError, match=says):
+        TunedParameters.load(path)
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         (lambda text: text[:200], "not JSON"),
-        (lambda text: text.replace('"version": 1', '"version": 2', 1), "record format 2, this trimtab reads 1"),
+        (lambda text: text.replace('"version": 2', '"version": 3', 1), "record format 3, this trimtab reads 2"),
         (lambda text: text.replace("trimtab-run", "other"), "not the record of a run"),
-        (lambda text: json.dumps({"format": "trimtab-run", "version": 1}), "fields are missing"),
+        (lambda text: json.dumps({"format": "trimtab-run", "version": 2}), "fields are missing"),
     ],
 )
 def test_bad_records_are_refused_in_one_sentence(store, tmp_path, change, says):
@@ -168,14 +192,14 @@ def test_nan_becomes_null_and_bits_come_back(store, tmp_path):
     write_record(record, tmp_path / "one.json")
     assert json.loads((tmp_path / "one.json").read_text())["recall"][0] is None
     bits = np.random.default_rng(0).random(163) < 0.5
-    again = read_record(tmp_path / "one.json").__class__(record.about, correct=packed(bits), labelled=163)
+    again = read_record(tmp_path / "one.json").__class__(record.about, correct=packed(bits), labeled=163)
     np.testing.assert_array_equal(again.correct_images(), bits)
 
 
 def test_bad_plans_are_refused_before_anything_runs(store, tmp_path):
-    unlabelled = make_store(tmp_path / "bare")
-    bare = unlabelled.from_arrays(
-        tmp_path / "none", unlabelled.rows(slice(None)), None, unlabelled.text_prototypes, unlabelled.class_names
+    unlabeled = make_store(tmp_path / "bare")
+    bare = unlabeled.from_arrays(
+        tmp_path / "none", unlabeled.rows(slice(None)), None, unlabeled.text_prototypes, unlabeled.class_names
     )
     for options, says in [
         ({"methods": ["mpc"]}, "no method 'mpc'"),
@@ -209,27 +233,79 @@ def test_the_command_writes_records(store, tmp_path):
     assert {r.about.variant for r in records} == {"", "align_slots=4"}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
-def test_ctrl_c_keeps_what_is_done_and_leaves_no_worker(tmp_path):
-    """Interrupt a real benchmark after its first record; what is on the disk is whole, and a second try finishes."""
+@pytest.fixture
+def benchmark(tmp_path):
+    """A real benchmark in a process of its own, with two workers, that has just written its first records."""
     big = make_store(tmp_path / "big", images=4000)
     # A process that was started in the background ignores interrupts, and so would its children.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     command = [sys.executable, "-c", f"{listen}; from trimtab.cli.main import run; run()"]
     command += ["bench", str(big.path), "--methods", "mcp", "--orders", "6", "--weights", "fixed", "--workers", "2"]
     command += ["-o", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and len(list(tmp_path.glob("out/*/*/*.json"))) < 2:
         time.sleep(0.05)
+    workers = workers_of(process.pid)
+    assert len(workers) == 2
+    yield process, workers
+    for left in (process, *workers):
+        with suppress(psutil.NoSuchProcess):
+            left.kill()
+    process.communicate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_ctrl_c_keeps_what_is_done_leaves_no_worker_and_can_be_continued(benchmark, tmp_path):
+    process, workers = benchmark
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert b"Interrupted" in errors
-    found = bench.read_results(tmp_path / "out")
+    assert not psutil.wait_procs(workers, timeout=5)[1], "a worker is left"
+    out, plan = tmp_path / "out", bench.make_plan([tmp_path / "big"], ["mcp"], seeds=6)
+    found = bench.read_results(out)
     assert found.records
     assert all(record.ok for record in found.records)
-    assert not list((tmp_path / "out").rglob("*.part"))
+    assert len(found.records) + len(found.missing) == len(plan.files) == 12
+    files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert files == {"plan.json", *plan.files} - set(found.missing), "something unfinished is left"
+    assert len(bench.run_plan(plan, out, workers=1)) == len(found.missing)
+    assert not bench.read_results(out).missing
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_workers_end_with_a_benchmark_that_is_killed(benchmark):
+    process, workers = benchmark
+    process.kill()
+    assert not psutil.wait_procs(workers, timeout=20)[1], "a worker is left"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals differ")
+def test_a_killed_worker_ends_the_benchmark_in_one_sentence(store, tmp_path):
+    """As the system does when memory runs out: what was finished is kept, and no worker is left."""
+    plan = bench.make_plan([store.path], ["mcp"], seeds=6)
+
+    def kill_one(run, records):
+        for worker in workers_of(os.getpid())[:1]:
+            worker.kill()
+
+    with pytest.raises(TrimtabError, match="fewer --workers"):
+        bench.run_plan(plan, tmp_path, workers=2, on_done=kill_one)
+    found = bench.read_results(tmp_path)
+    assert found.records
+    assert found.missing
+    assert not workers_of(os.getpid())
+
+
+def workers_of(process):
+    """The worker processes of a pool: the children that `multiprocessing` has spawned to run something."""
+    found = []
+    for child in psutil.Process(process).children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended
+            if "spawn_main" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def test_every_method_has_a_count_of_operations_that_grows_with_the_task():

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tiny_encoder import COLOURS, ColourEncoder, coloured
+from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.classifier import Classifier
 from trimtab.errors import TrimtabError
 from trimtab.methods import make_method
 
-NAMES = tuple(COLOURS)
+NAMES = tuple(COLORS)
 
 
 @pytest.fixture(autouse=True)
@@ -20,32 +20,32 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def pictures(count=40):
-    return [coloured(NAMES[i % 4], seed=i, noise=120) for i in range(count)]
+    return [colored(NAMES[i % 4], seed=i, noise=120) for i in range(count)]
 
 
 def test_output_has_the_shape_of_hugging_faces_pipelines():
-    guesses = Classifier(ColourEncoder(), NAMES).classify(coloured("blue", 1))
+    guesses = Classifier(ColorEncoder(), NAMES).classify(colored("blue", 1))
     assert [set(guess) for guess in guesses] == [{"label", "score"}] * 4
     assert guesses[0]["label"] == "blue"
     assert [guess["score"] for guess in guesses] == sorted((guess["score"] for guess in guesses), reverse=True)
     assert sum(guess["score"] for guess in guesses) == pytest.approx(1, abs=1e-5)
     assert isinstance(guesses[0]["score"], float)
-    assert len(Classifier(ColourEncoder(), NAMES).classify(coloured("blue", 1), top=2)) == 2
+    assert len(Classifier(ColorEncoder(), NAMES).classify(colored("blue", 1), top=2)) == 2
 
 
 def test_every_kind_of_image_is_the_same_image(tmp_path):
-    pixels = coloured("green", 3)
+    pixels = colored("green", 3)
     file = tmp_path / "green.png"
     Image.fromarray(pixels).save(file)
     buffer = io.BytesIO()
     Image.fromarray(pixels).convert("RGBA").save(buffer, "PNG")
     kinds = [pixels, file, str(file), file.read_bytes(), buffer.getvalue(), Image.open(file), pixels[::1, ::1]]
-    found = [Classifier(ColourEncoder(), NAMES, views=3).classify(kind) for kind in kinds]
+    found = [Classifier(ColorEncoder(), NAMES, views=3).classify(kind) for kind in kinds]
     assert all(guesses == found[0] for guesses in found)
 
 
 def test_it_adapts_as_the_method_does():
-    encoder, classifier = ColourEncoder(), Classifier(ColourEncoder(), NAMES, views=2)
+    encoder, classifier = ColorEncoder(), Classifier(ColorEncoder(), NAMES, views=2)
     stream = make_method("mcp").start(classifier.task)
     plain = Classifier(encoder, NAMES, method="zero_shot", views=2)
     differences = 0
@@ -61,15 +61,15 @@ def test_it_adapts_as_the_method_does():
 
 
 def test_crops_depend_on_the_image_and_the_seed_alone():
-    classifier = Classifier(ColourEncoder(), NAMES, views=4)
-    first = classifier.features(coloured("red", 1))
-    classifier.classify(coloured("blue", 2))
-    assert np.array_equal(classifier.features(coloured("red", 1)), first)
-    assert not np.array_equal(Classifier(ColourEncoder(), NAMES, views=4, seed=1).features(coloured("red", 1)), first)
+    classifier = Classifier(ColorEncoder(), NAMES, views=4)
+    first = classifier.features(colored("red", 1))
+    classifier.classify(colored("blue", 2))
+    assert np.array_equal(classifier.features(colored("red", 1)), first)
+    assert not np.array_equal(Classifier(ColorEncoder(), NAMES, views=4, seed=1).features(colored("red", 1)), first)
 
 
 def test_what_cannot_be_read_teaches_nothing(tmp_path):
-    classifier = Classifier(ColourEncoder(), NAMES)
+    classifier = Classifier(ColorEncoder(), NAMES)
     (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8 nothing")
     before = classifier.stream.copy().arrays()
     for wrong in (tmp_path / "broken.jpg", tmp_path / "missing.png", np.zeros((4, 4)), 17, None):
@@ -80,12 +80,12 @@ def test_what_cannot_be_read_teaches_nothing(tmp_path):
 
 
 def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path):
-    whole = Classifier(ColourEncoder(), NAMES)
+    whole = Classifier(ColorEncoder(), NAMES)
     expected = [whole.classify(picture) for picture in pictures()]
-    first = Classifier(ColourEncoder(), NAMES)
+    first = Classifier(ColorEncoder(), NAMES)
     found = [first.classify(picture) for picture in pictures()[:25]]
     first.save(tmp_path / "state")
-    second = Classifier(ColourEncoder(), NAMES).load(tmp_path / "state")
+    second = Classifier(ColorEncoder(), NAMES).load(tmp_path / "state")
     assert second.seen == 25
     found += [second.classify(picture) for picture in pictures()[25:]]
     assert found == expected
@@ -94,7 +94,7 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path):
     assert second.classify(pictures()[0]) == expected[0]
 
 
-class WarmerEncoder(ColourEncoder):
+class WarmerEncoder(ColorEncoder):
     logit_scale = 5.0
 
 
@@ -108,8 +108,8 @@ class WarmerEncoder(ColourEncoder):
     ],
 )
 def test_a_state_of_something_else_is_refused(tmp_path, options, words):
-    Classifier(ColourEncoder(), NAMES).save(tmp_path / "state")
-    other = Classifier(**{"encoder": ColourEncoder(), "labels": NAMES, **options})
+    Classifier(ColorEncoder(), NAMES).save(tmp_path / "state")
+    other = Classifier(**{"encoder": ColorEncoder(), "labels": NAMES, **options})
     with pytest.raises(TrimtabError, match=words):
         other.load(tmp_path / "state")
 
@@ -127,9 +127,9 @@ def test_a_state_of_something_else_is_refused(tmp_path, options, words):
 )
 def test_wrong_arguments_are_one_sentence(options, words):
     with pytest.raises(TrimtabError, match=words):
-        Classifier(**{"encoder": ColourEncoder(), "labels": NAMES, **options})
+        Classifier(**{"encoder": ColorEncoder(), "labels": NAMES, **options})
 
 
 def test_a_method_with_parameters_of_ones_own():
-    classifier = Classifier(ColourEncoder(), NAMES, method=make_method("mcp", entropy_slots=2))
+    classifier = Classifier(ColorEncoder(), NAMES, method=make_method("mcp", entropy_slots=2))
     assert classifier.stream.method.parameters()["entropy_slots"] == 2

@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from tiny_encoder import COLOURS, ColourEncoder, coloured
+from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.classifier import Classifier
 from trimtab.cli.classify_lines import Lines
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 
-NAMES = tuple(COLOURS)
+NAMES = tuple(COLORS)
 LABELS = ("--labels", "red,green,blue,yellow")
 
 
@@ -28,12 +28,12 @@ LABELS = ("--labels", "red,green,blue,yellow")
 def photos(tmp_path, monkeypatch):
     """Twelve pictures in two folders, named after what they show; the working folder is theirs."""
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("trimtab.encoders.load_encoder", lambda name, **_: ColourEncoder())
+    monkeypatch.setattr("trimtab.encoders.load_encoder", lambda name, **_: ColorEncoder())
     monkeypatch.chdir(tmp_path)
     for number in range(12):
         file = tmp_path / "photos" / ("a" if number < 6 else "b") / f"{number} {NAMES[number % 4]}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(coloured(NAMES[number % 4], seed=number, noise=100)).save(file)
+        Image.fromarray(colored(NAMES[number % 4], seed=number, noise=100)).save(file)
     return sorted((tmp_path / "photos").rglob("*.png"), key=lambda file: int(file.name.split()[0]))
 
 
@@ -58,7 +58,7 @@ def test_a_table_with_one_line_per_image(photos):
 
 
 def test_csv_and_jsonl_hold_what_the_classifier_says(photos):
-    classifier = Classifier(ColourEncoder(), NAMES)
+    classifier = Classifier(ColorEncoder(), NAMES)
     expected = [classifier.classify(photo) for photo in photos]
     found = rows(trimtab("photos", *LABELS, "--format", "csv", "--top", 2).stdout)
     assert [row["path"] for row in found] == [str(photo.relative_to(Path.cwd())) for photo in photos]
@@ -191,8 +191,8 @@ SERVICE = """
 import sys
 sys.path[:0] = [{tests!r}]
 import trimtab.encoders
-from tiny_encoder import ColourEncoder
-trimtab.encoders.load_encoder = lambda name, **_: ColourEncoder()
+from tiny_encoder import ColorEncoder
+trimtab.encoders.load_encoder = lambda name, **_: ColorEncoder()
 from trimtab.cli.main import run
 sys.argv = ["trimtab", "classify", "-", "--labels", "red,green,blue,yellow", "--state", "state", "--format", "jsonl"]
 run()
@@ -212,4 +212,4 @@ def test_each_line_comes_at_once_and_a_stop_saves_the_state(photos):
         time.sleep(0.02)
     assert run.returncode == 130
     run.stdin.close()
-    assert Classifier(ColourEncoder(), NAMES).load("state").seen == 3
+    assert Classifier(ColorEncoder(), NAMES).load("state").seen == 3

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import trimtab as package
 from bench_stores import make_store
-from tiny_encoder import ColourEncoder, coloured
+from tiny_encoder import ColorEncoder, colored
 from trimtab.classifier import Classifier
 from trimtab.cli.ablate import STUDIES
 from trimtab.cli.main import VERBS, app
@@ -35,8 +35,8 @@ def invoke(*arguments):
 @pytest.fixture
 def photo(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("trimtab.encoders.load_encoder", lambda name, **_: ColourEncoder())
-    Image.fromarray(coloured("red", seed=0)).save(tmp_path / "red.png")
+    monkeypatch.setattr("trimtab.encoders.load_encoder", lambda name, **_: ColorEncoder())
+    Image.fromarray(colored("red", seed=0)).save(tmp_path / "red.png")
     return tmp_path / "red.png"
 
 
@@ -146,10 +146,10 @@ def test_a_benchmark_logs_its_runs_and_a_failed_run_shows_in_the_exit_code(tmp_p
 
 def test_a_program_that_uses_the_library_sees_no_log_unless_it_wants_to(photo, caplog):
     caplog.set_level(logging.DEBUG, logger="trimtab")
-    Classifier(ColourEncoder(), ["red", "green"]).classify(photo)
+    Classifier(ColorEncoder(), ["red", "green"]).classify(photo)
     assert [record.name for record in caplog.records] == ["trimtab.classifier"] * 2
-    code = "from trimtab import Classifier; from tiny_encoder import ColourEncoder\n"
-    code += f"Classifier(ColourEncoder(), ['red', 'green']).classify({str(photo)!r})"
+    code = "from trimtab import Classifier; from tiny_encoder import ColorEncoder\n"
+    code += f"Classifier(ColorEncoder(), ['red', 'green']).classify({str(photo)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=HERE)
     assert (done.stdout, done.stderr) == ("", "")
 

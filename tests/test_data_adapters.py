@@ -13,16 +13,16 @@ from trimtab.data.huggingface import from_huggingface
 from trimtab.data.webdataset import from_webdataset
 from trimtab.errors import TrimtabError
 
-COLOURS = [(250, 0, 0), (0, 250, 0), (0, 0, 250), (250, 250, 0)]
+COLORS = [(250, 0, 0), (0, 250, 0), (0, 0, 250), (250, 250, 0)]
 
 
-def picture(colour) -> Image.Image:
-    return Image.new("RGB", (12, 10), colour)
+def picture(color) -> Image.Image:
+    return Image.new("RGB", (12, 10), color)
 
 
-def encoded(colour) -> bytes:
+def encoded(color) -> bytes:
     packed = io.BytesIO()
-    picture(colour).save(packed, "PNG")
+    picture(color).save(packed, "PNG")
     return packed.getvalue()
 
 
@@ -37,16 +37,16 @@ def saved(tmp_path_factory):
             "label": datasets.ClassLabel(names=["red", "green", "blue"]),
         }
     )
-    rows = {"img": [picture(c) for c in COLOURS[:3]], "id": ["a", "b", "c"], "label": [0, 1, -1]}
+    rows = {"img": [picture(c) for c in COLORS[:3]], "id": ["a", "b", "c"], "label": [0, 1, -1]}
     test = datasets.Dataset.from_dict(rows, features=features)
-    folder = tmp_path_factory.mktemp("hf") / "colours"
+    folder = tmp_path_factory.mktemp("hf") / "colors"
     datasets.DatasetDict({"train": test.select([0]), "test": test}).save_to_disk(folder)
     return folder
 
 
 def test_a_saved_hugging_face_set(saved):
     images = load_dataset(f"hf:{saved}")
-    assert images.name == "colours"
+    assert images.name == "colors"
     assert images.class_names == ("red", "green", "blue")
     assert images.labels.tolist() == [0, 1, -1]
     np.testing.assert_array_equal(images.load(1)[5, 5], [0, 250, 0])
@@ -58,7 +58,7 @@ def test_a_saved_hugging_face_set(saved):
 
 def test_hugging_face_sets_with_other_columns():
     datasets = pytest.importorskip("datasets")
-    rows = {"image": [picture(c) for c in COLOURS], "category": ["dog", "cat", None, "dog"]}
+    rows = {"image": [picture(c) for c in COLORS], "category": ["dog", "cat", None, "dog"]}
     named = datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image())
     images = from_huggingface(named)
     assert images.class_names == ("cat", "dog")
@@ -90,26 +90,26 @@ def write_shards(folder, records, per_shard=2):
 
 
 def test_shards_with_class_numbers_and_a_list_of_names_above(tmp_path):
-    records = [{"png": encoded(c), "cls": label} for c, label in zip(COLOURS, [2, 0, 1, 2], strict=True)]
-    write_shards(tmp_path / "colours" / "test", records, per_shard=1)
+    records = [{"png": encoded(c), "cls": label} for c, label in zip(COLORS, [2, 0, 1, 2], strict=True)]
+    write_shards(tmp_path / "colors" / "test", records, per_shard=1)
     with pytest.raises(TrimtabError, match="are numbers"):
-        load_dataset(f"webdataset:{tmp_path}/colours")
-    (tmp_path / "colours" / "classnames.txt").write_text("blue\ngreen\nred\n")
-    images = load_dataset(f"webdataset:{tmp_path}/colours")
-    assert images.name == "colours"
+        load_dataset(f"webdataset:{tmp_path}/colors")
+    (tmp_path / "colors" / "classnames.txt").write_text("blue\ngreen\nred\n")
+    images = load_dataset(f"webdataset:{tmp_path}/colors")
+    assert images.name == "colors"
     assert images.class_names == ("blue", "green", "red")
     assert images.labels.tolist() == [2, 0, 1, 2]
     assert images.ids[0] == "0.tar/s0000"
     for index in (3, 0, 2):
-        np.testing.assert_array_equal(images.load(index)[5, 5], COLOURS[index])
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(images.load))(1)[0, 0], COLOURS[1])
+        np.testing.assert_array_equal(images.load(index)[5, 5], COLORS[index])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(images.load))(1)[0, 0], COLORS[1])
 
 
 def test_shards_with_named_labels_and_patterns(tmp_path):
     records = [
-        {"png": encoded(COLOURS[0]), "json": json.dumps({"label": "dog"}).encode()},
-        {"png": encoded(COLOURS[1]), "txt": "cat"},
-        {"png": encoded(COLOURS[2])},
+        {"png": encoded(COLORS[0]), "json": json.dumps({"label": "dog"}).encode()},
+        {"png": encoded(COLORS[1]), "txt": "cat"},
+        {"png": encoded(COLORS[2])},
         {"txt": "no image"},
     ]
     write_shards(tmp_path, records)

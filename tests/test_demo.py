@@ -29,30 +29,62 @@ def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
     assert "oracle" in rows["oracle"][3]
     assert "no" in rows["auto"][3]
     for name in ("accuracy.png", "caches.png"):
-        assert Image.open(tmp_path / name).size > (500, 300)
+        width, height = Image.open(tmp_path / name).size
+        assert width > 500
+        assert height > 300
 
 
-def test_the_contact_sheet_marks_right_and_wrong(tmp_path):
+@pytest.fixture
+def sheet(tmp_path):
+    """A contact sheet of what MCP holds after a stream, as a function of the true labels; and the bank itself."""
     task, features = random_stream(classes=3, dim=6, views=1, images=40, seed=0)
     stream = MCP(entropy_slots=2, align_slots=2, negative_slots=1).start(task)
     stream.run(features)
-    bank = stream.state.caches.bank
-    grey = np.full((8, 8, 3), 128, np.uint8)
+    shown = []
 
-    def colours(labels):
-        figures.contact_sheet(bank, task.class_names, labels, lambda _: grey, tmp_path / "sheet.png")
-        return {color for _, color in Image.open(tmp_path / "sheet.png").getcolors(10_000)}
+    def thumbnail(position):
+        shown.append(position)
+        return np.full((8, 8, 3), 128, np.uint8)
 
-    right, wrong = (0x00, 0x9E, 0x73), (0xD5, 0x5E, 0x00)
+    def draw(labels):
+        shown.clear()
+        figures.contact_sheet(stream.state.caches.bank, task.class_names, labels, thumbnail, tmp_path / "sheet.png")
+        return Image.open(tmp_path / "sheet.png"), list(shown)
+
+    return stream.state.caches.bank, draw
+
+
+def test_the_contact_sheet_shows_each_image_that_a_cache_holds_once(sheet):
+    bank, draw = sheet
+    picture, shown = draw(np.zeros(40, np.int64))
+    assert sorted(shown) == sorted(bank.sources[bank.sources >= 0].tolist())
+    row = figures.THUMB + figures.GAP
+    assert picture.height == figures.HEADER + 3 * row + figures.GAP
+    assert picture.width >= figures.LABEL_WIDTH + 5 * figures.THUMB
+
+
+def test_the_contact_sheet_marks_right_and_wrong(sheet):
+    bank, draw = sheet
+    green, red = (0x00, 0x9E, 0x73), (0xD5, 0x5E, 0x00)
+
+    def pixels(labels):
+        return {color: count for count, color in draw(labels)[0].getcolors(10_000)}
+
+    held = int((bank.sources >= 0).sum())
+    nobody = pixels(np.full(40, -1))
+    assert green not in nobody
+    side = figures.THUMB
+    frame = side**2 - (side - 6) ** 2
+    assert nobody[red] > held * frame, "wrong images are crossed besides their frame"
     truth = np.full(40, -1)
     for label, slot in np.argwhere(bank.sources >= 0):
         truth[bank.sources[label, slot]] = label
-    assert right in colours(truth)
-    nobody = colours(np.full(40, -1))
-    assert wrong in nobody
-    assert right not in nobody
+    right = sum(truth[bank.sources[label, slot]] == label for label, slot in np.argwhere(bank.sources >= 0))
+    assert pixels(truth)[green] == right * (side**2 - (side - 4) ** 2)
 
 
 def test_labels_at_the_end_of_lines_do_not_overlap():
-    heights = figures._spread([50.0, 50.1, 50.2, 70.0])
+    ends = [50.0, 50.1, 50.2, 70.0]
+    heights = figures._spread(ends)
     assert all(b - a >= 1.09 for a, b in pairwise(heights))
+    assert all(abs(height - end) < 3 for height, end in zip(heights, ends, strict=True)), "labels stay near their lines"

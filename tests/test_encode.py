@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tiny_encoder import COLOURS, ColourEncoder, coloured
+from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.data.base import ImageSet
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore, progress
 from trimtab.features.encode import encode_images, zero_shot_labels
 from trimtab.images.views import make_views
 
-NAMES = tuple(COLOURS)
+NAMES = tuple(COLORS)
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,11 @@ def own_cache(tmp_path, monkeypatch):
 def pictures(count=30, load=None, **changes):
     labels = np.arange(count) % len(NAMES)
     given = {
-        "name": "colours",
+        "name": "colors",
         "class_names": NAMES,
         "labels": labels.astype(np.int64),
         "ids": [f"picture {i}" for i in range(count)],
-        "load": load or (lambda i: coloured(NAMES[labels[i]], seed=i)),
+        "load": load or (lambda i: colored(NAMES[labels[i]], seed=i)),
         "domains": [("day", "night")[i % 2] for i in range(count)],
     }
     return ImageSet(**{**given, **changes})
@@ -43,13 +43,13 @@ def contents(folder):
 
 
 def test_features_are_those_of_the_views(tmp_path):
-    encoder = ColourEncoder()
+    encoder = ColorEncoder()
     store = encode_images(pictures(), encoder, out=tmp_path / "s", views=3, seed=4, dtype="float32", batch=7)
     assert max(encoder.calls[1:]) <= 7
     for i in (0, 13, 29):
-        expected = encoder.encode_images(make_views(coloured(NAMES[i % 4], seed=i), 24, 3, seed=4, index=i))
+        expected = encoder.encode_images(make_views(colored(NAMES[i % 4], seed=i), 24, 3, seed=4, index=i))
         assert np.array_equal(store.rows([i])[0], expected)
-    assert store.info.encoder == "colours"
+    assert store.info.encoder == "colors"
     assert store.info.encoder_fingerprint == encoder.fingerprint
     assert store.info.preprocessing["size"] == 24
     assert store.info.prompts == "a photo of a {}."
@@ -62,12 +62,12 @@ def test_batch_and_workers_change_nothing(tmp_path):
     def spoiled(i):
         if i in (3, 20):
             raise TrimtabError(f"picture {i} is damaged")
-        return coloured(NAMES[i % 4], seed=i)
+        return colored(NAMES[i % 4], seed=i)
 
     found = []
     for number, options in enumerate([{"batch": 1, "workers": 1}, {"batch": 64, "workers": 4}, {"batch": 5}]):
         out = tmp_path / str(number)
-        store = encode_images(pictures(load=spoiled), ColourEncoder(), out=out, views=2, **options)
+        store = encode_images(pictures(load=spoiled), ColorEncoder(), out=out, views=2, **options)
         assert store.skipped == (("picture 3", "picture 3 is damaged"), ("picture 20", "picture 20 is damaged"))
         assert len(store) == 28
         found.append(contents(out))
@@ -76,37 +76,37 @@ def test_batch_and_workers_change_nothing(tmp_path):
 
 def test_limit_draws_from_all_classes_and_keeps_each_images_views(tmp_path):
     sorted_by_class = pictures(400, labels=np.repeat(np.arange(4), 100).astype(np.int64))
-    whole = encode_images(sorted_by_class, ColourEncoder(), out=tmp_path / "whole", views=2)
-    part = encode_images(sorted_by_class, ColourEncoder(), out=tmp_path / "part", views=2, limit=20)
+    whole = encode_images(sorted_by_class, ColorEncoder(), out=tmp_path / "whole", views=2)
+    part = encode_images(sorted_by_class, ColorEncoder(), out=tmp_path / "part", views=2, limit=20)
     assert len(part) == 20
     assert set(part.labels) == {0, 1, 2, 3}
     positions = [whole.ids.index(name) for name in part.ids]
     assert positions == sorted(positions)
     assert np.array_equal(part.rows(slice(None)), whole.rows(positions))
-    assert len(encode_images(pictures(5), ColourEncoder(), out=tmp_path / "five", limit=9)) == 5
+    assert len(encode_images(pictures(5), ColorEncoder(), out=tmp_path / "five", limit=9)) == 5
 
 
 def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 8)
-    encode_images(pictures(), ColourEncoder(), out=tmp_path / "whole")
+    encode_images(pictures(), ColorEncoder(), out=tmp_path / "whole")
     loaded = []
 
     def load(i, stop):
         if i == stop:
             raise KeyboardInterrupt
         loaded.append(i)
-        return coloured(NAMES[i % 4], seed=i)
+        return colored(NAMES[i % 4], seed=i)
 
     with pytest.raises(KeyboardInterrupt):
-        encode_images(pictures(load=lambda i: load(i, 21)), ColourEncoder(), out=tmp_path / "s", batch=1, workers=1)
+        encode_images(pictures(load=lambda i: load(i, 21)), ColorEncoder(), out=tmp_path / "s", batch=1, workers=1)
     with pytest.raises(TrimtabError, match="unfinished"):
         FeatureStore.open(tmp_path / "s")
     loaded.clear()
-    encode_images(pictures(load=lambda i: load(i, None)), ColourEncoder(), out=tmp_path / "s", batch=1, workers=1)
+    encode_images(pictures(load=lambda i: load(i, None)), ColorEncoder(), out=tmp_path / "s", batch=1, workers=1)
     assert min(loaded) in (20, 21)  # not 16, where the last shard ended
     assert contents(tmp_path / "s") == contents(tmp_path / "whole")
     loaded.clear()
-    encode_images(pictures(load=lambda i: load(i, None)), ColourEncoder(), out=tmp_path / "s")
+    encode_images(pictures(load=lambda i: load(i, None)), ColorEncoder(), out=tmp_path / "s")
     assert loaded == []
 
 
@@ -116,7 +116,7 @@ sys.path[:0] = [{tests!r}]
 from test_encode import *
 progress.VIEWS_PER_SHARD = 8
 
-class SlowEncoder(ColourEncoder):
+class SlowEncoder(ColorEncoder):
     def encode_images(self, pixels):
         time.sleep(0.02)
         return super().encode_images(pixels)
@@ -141,10 +141,10 @@ def test_sigkill_in_the_middle_and_again(tmp_path, monkeypatch):
         run.wait()
         before = done
     monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 8)
-    encoder = ColourEncoder()
+    encoder = ColorEncoder()
     encode_images(pictures(300), encoder, out=out, views=2, batch=2)
     assert 0 < sum(encoder.calls) < 600 - 2 * 5 * 8 + 8 + 4  # what was finished was not encoded again (4: the texts)
-    encode_images(pictures(300), ColourEncoder(), out=tmp_path / "whole", views=2)
+    encode_images(pictures(300), ColorEncoder(), out=tmp_path / "whole", views=2)
     assert contents(out) == contents(tmp_path / "whole")
 
 
@@ -156,22 +156,22 @@ def test_sigkill_in_the_middle_and_again(tmp_path, monkeypatch):
         ({"dtype": "int8"}, "float16 or float32"),
         ({"batch": 0}, "batch and workers"),
         ({"limit": 0}, "limit must be"),
-        ({"templates": "no place for a name"}, "no template"),
+        ({"templates": "no place for a name"}, "not a template"),
     ],
 )
 def test_options_that_cannot_be_meant(tmp_path, change, words):
     with pytest.raises(TrimtabError, match=words):
-        encode_images(pictures(), ColourEncoder(), out=tmp_path / "s", **change)
+        encode_images(pictures(), ColorEncoder(), out=tmp_path / "s", **change)
 
 
 def test_empty_and_nameless_sets(tmp_path):
     with pytest.raises(TrimtabError, match="holds no images"):
-        encode_images(pictures(0), ColourEncoder(), out=tmp_path / "s")
+        encode_images(pictures(0), ColorEncoder(), out=tmp_path / "s")
     with pytest.raises(TrimtabError, match="without class names"):
-        encode_images(pictures(class_names=(), labels=np.full(30, -1)), ColourEncoder(), out=tmp_path / "s")
+        encode_images(pictures(class_names=(), labels=np.full(30, -1)), ColorEncoder(), out=tmp_path / "s")
 
 
 def test_another_encoder_is_not_mixed_in(tmp_path):
-    encode_images(pictures(), ColourEncoder(), out=tmp_path / "s")
+    encode_images(pictures(), ColorEncoder(), out=tmp_path / "s")
     with pytest.raises(TrimtabError, match="differs in encoder fingerprint"):
-        encode_images(pictures(), ColourEncoder("2"), out=tmp_path / "s")
+        encode_images(pictures(), ColorEncoder("2"), out=tmp_path / "s")

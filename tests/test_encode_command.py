@@ -5,25 +5,25 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from tiny_encoder import COLOURS, ColourEncoder, coloured
+from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.images.decode import decode
 from trimtab.images.views import make_views
 
-NAMES = tuple(COLOURS)
+NAMES = tuple(COLORS)
 
 
 @pytest.fixture
 def photo_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("trimtab.encoders.load_encoder", lambda name, **_: ColourEncoder())
+    monkeypatch.setattr("trimtab.encoders.load_encoder", lambda name, **_: ColorEncoder())
     monkeypatch.chdir(tmp_path)
     for number in range(20):
         name = NAMES[number % 4]
         (tmp_path / "photos" / name).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(coloured(name, seed=number)).save(tmp_path / "photos" / name / f"{number}.png")
+        Image.fromarray(colored(name, seed=number)).save(tmp_path / "photos" / name / f"{number}.png")
     return tmp_path / "photos"
 
 
@@ -43,7 +43,7 @@ def test_a_folder_becomes_a_store(photo_folder, tmp_path):
     assert len(store) == 20
     assert sorted(store.class_names) == sorted(NAMES)
     first = store.ids[0]
-    expected = ColourEncoder().encode_images(make_views(decode(photo_folder / first), 24, 1, seed=0, index=0))
+    expected = ColorEncoder().encode_images(make_views(decode(photo_folder / first), 24, 1, seed=0, index=0))
     assert np.abs(store.rows([0])[0, 0].astype(np.float32) - expected[0]).max() < 1e-3
 
 
@@ -87,10 +87,10 @@ def test_shuffled_labels_stop_with_an_explanation(photo_folder, tmp_path):
 
 
 def test_npz_and_stores_as_data(photo_folder, tmp_path):
-    encoder = ColourEncoder()
+    encoder = ColorEncoder()
     np.savez(
         tmp_path / "others.npz",
-        features=encoder.encode_images(np.stack([coloured(n, 1, 24, 24) for n in NAMES * 5])),
+        features=encoder.encode_images(np.stack([colored(n, 1, 24, 24) for n in NAMES * 5])),
         labels=np.arange(20) % 4,
         text=encoder.encode_texts(NAMES),
         class_names=np.array(NAMES),

@@ -89,7 +89,7 @@ def test_nothing_is_overwritten_or_left_behind(exported, tmp_path):
         export(f"hf:{folder / 'clip'}", folder / "onnx")
     with pytest.raises(TrimtabError, match="There is no format 'tflite'"):
         export(f"hf:{folder / 'clip'}", tmp_path / "new", to="tflite")
-    with pytest.raises(TrimtabError, match="made of ONNX files already"):
+    with pytest.raises(TrimtabError, match="already made of ONNX files"):
         export(f"onnx:{folder / 'onnx'}", tmp_path / "new")
     with pytest.raises(TrimtabError, match="No model could be loaded"):
         export(f"hf:{tmp_path}", tmp_path / "new")

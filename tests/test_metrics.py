@@ -70,7 +70,7 @@ def test_pieces_do_not_change_scores(piece, seed):
     np.testing.assert_array_equal(pieced.correct, whole.correct)
 
 
-def test_unlabelled_images_count_nowhere():
+def test_unlabeled_images_count_nowhere():
     probabilities, labels = predictions()
     hidden = labels.copy()
     hidden[::3] = -1
@@ -107,11 +107,11 @@ def test_accuracy_along_ends_at_the_accuracy(correct, points):
 def test_compactness_grows_as_classes_shrink():
     random = np.random.default_rng(0)
     labels = np.repeat([0, 1], 50)
-    centres = np.array([[0.0, 0.0], [5.0, 5.0]])[labels]
+    centers = np.array([[0.0, 0.0], [5.0, 5.0]])[labels]
     noise = random.normal(size=(100, 2))
-    wide, tight = (metrics.compactness(centres + size * noise, labels) for size in (1.0, 0.5))
+    wide, tight = (metrics.compactness(centers + size * noise, labels) for size in (1.0, 0.5))
     assert tight == pytest.approx(2 * wide, rel=1e-4)
     by_hand = np.mean([np.linalg.norm(p - noise[labels == c].mean(0)) for c in (0, 1) for p in noise[labels == c]])
     assert wide == pytest.approx(1 / by_hand, rel=1e-5)
-    with pytest.raises(TrimtabError):
+    with pytest.raises(TrimtabError, match="two different labeled images"):
         metrics.compactness(np.zeros((2, 3)), np.array([0, 1]))

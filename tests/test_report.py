@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 from bench_stores import make_store
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
-from trimtab.study import bench, report
+from trimtab.study import bench, tables
 from trimtab.study.bench.record import About, Cost, Record, packed
 from trimtab.study.bench.results import Results
-from trimtab.study.report.groups import groups_of
-from trimtab.study.report.latex import escaped
-from trimtab.study.report.published import CROSS_DOMAIN, published_rows
-from trimtab.study.report.significance import compare, mcnemar
+from trimtab.study.tables.groups import groups_of
+from trimtab.study.tables.latex import escaped
+from trimtab.study.tables.published import CROSS_DOMAIN, published_rows
+from trimtab.study.tables.significance import compare, mcnemar
 
 
 def record(method="mcp", dataset="food101", correct=None, seed=0, weights="fixed", **changes):
@@ -48,7 +48,7 @@ def record(method="mcp", dataset="food101", correct=None, seed=0, weights="fixed
         scores=scores,
         recall=[0.5, None],
         correct=packed(right),
-        labelled=len(right),
+        labeled=len(right),
         cost=Cost(1.0, 100.0, {"p50": 1.0, "p90": 1.0, "p99": 1.0}, 10.0, 1.0, None),
         **rest,
     )
@@ -66,7 +66,7 @@ def results(*records, missing=()):
 
 def only_table(*records):
     (group,) = groups_of(records)
-    return report.accuracy_table(group)
+    return tables.accuracy_table(group)
 
 
 def cells(table, label):
@@ -136,7 +136,7 @@ def test_marks_of_better_worse_and_best():
 
 
 def test_weights_are_never_mixed_and_oracles_are_named():
-    tables = report.report_tables(
+    found = tables.report_tables(
         results(
             record("zero_shot", correct=right(0.5)),
             record("mcp", correct=right(0.6)),
@@ -144,14 +144,14 @@ def test_weights_are_never_mixed_and_oracles_are_named():
             record("mcp", variant="tuned", correct=right(0.8), tuned_on="ffood101"),
         )
     )
-    fixed, oracle = (table for table in tables if "Cross-domain" in table.title)
+    fixed, oracle = (table for table in found if "Cross-domain" in table.title)
     assert "ORACLE" in oracle.title
     assert "ORACLE" not in fixed.title
     assert cells(fixed, "MCP")[0].startswith("60")
     assert cells(oracle, "MCP (ORACLE)")[0].startswith("90")
     assert cells(oracle, "Zero-shot")[0].startswith("50")
     assert cells(fixed, "MCP [tuned] (ORACLE)")[0].startswith("80")
-    for form in (report.markdown(tables), report.latex(tables)):
+    for form in (tables.markdown(found), tables.latex(found)):
         assert not re.search(r"MCP[^\n(]*9\d\.", form), "an oracle's figure stands without its name"
 
 
@@ -181,7 +181,7 @@ def test_stores_that_only_share_a_name_are_refused(change, says):
 
 def test_views_make_columns_of_their_own():
     table = only_table(record("zero_shot"), record("zero_shot", views=32, store_fingerprint="more"))
-    assert table.head[:2] == ["food101 (1 views)", "food101 (32 views)"]
+    assert table.head[:2] == ["food101 (1 view)", "food101 (32 views)"]
 
 
 def test_published_rows_only_beside_their_backbone():
@@ -194,7 +194,7 @@ def test_published_rows_only_beside_their_backbone():
 
 
 def test_the_papers_misprints_are_known():
-    wrong = {(row.method, row.backbone, len(row.accuracies)) for row in report.PUBLISHED if report.misprints(row)}
+    wrong = {(row.method, row.backbone, len(row.accuracies)) for row in tables.PUBLISHED if tables.misprints(row)}
     assert wrong == {
         ("DiffTPT", "ViT-B/16", 10),
         ("DiffTPT", "ViT-B/16", 5),
@@ -203,14 +203,14 @@ def test_the_papers_misprints_are_known():
         ("DMN", "ResNet-50", 10),
         ("MCP", "ResNet-50", 5),
     }
-    difftpt = next(row for row in report.PUBLISHED if row.method == "DiffTPT")
+    difftpt = next(row for row in tables.PUBLISHED if row.method == "DiffTPT")
     repaired = replace(difftpt, accuracies=(*difftpt.accuracies[:9], 68.22))
     assert repaired.own_averages()[0] == pytest.approx(difftpt.averages[0], abs=0.005)
 
 
 def test_latex_is_escaped_and_balanced():
     table = only_table(record("zero_shot"), record("mcp", variant="align_slots=5 & 10%"))
-    text = report.latex([table])
+    text = tables.latex([table])
     assert r"align\_slots=5 \& 10\%" in text
     assert text.count(r"\begin{") == text.count(r"\end{")
     assert escaped("±▲") == r"$\pm$$^{\uparrow}$"

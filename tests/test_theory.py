@@ -51,10 +51,10 @@ def test_counts_agree_with_a_recount(tmp_path):
         assert density.stored_align == len(kept)
         items = bank.features[label, 1:8][bank.sources[label, 1:8] >= 0]
         if len(kept):
-            centre = 0.8 * items.mean(axis=0) + 0.2 * store.text_prototypes[label]
-            radius = np.linalg.norm(kept - centre, axis=1).max()
+            center = 0.8 * items.mean(axis=0) + 0.2 * store.text_prototypes[label]
+            radius = np.linalg.norm(kept - center, axis=1).max()
             assert density.radius == pytest.approx(radius, rel=1e-4)
-            inside = np.linalg.norm(features[votes == label, 0] - centre, axis=1) <= radius * (1 + 1e-6)
+            inside = np.linalg.norm(features[votes == label, 0] - center, axis=1) <= radius * (1 + 1e-6)
             assert density.aligned == pytest.approx(inside.sum(), abs=1)
             assert density.inside <= 1
 

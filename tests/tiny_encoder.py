@@ -1,22 +1,22 @@
-"""An encoder small enough for tests: it knows colours, in pictures and in sentences."""
+"""An encoder small enough for tests: it knows colors, in pictures and in sentences."""
 
 import hashlib
 
 import numpy as np
 
-COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (220, 210, 30)}
+COLORS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (220, 210, 30)}
 
 
-class ColourEncoder:
-    """A picture's feature is the colour of its nine ninths; a sentence's is the colour that it names."""
+class ColorEncoder:
+    """A picture's feature is the color of its nine ninths; a sentence's is the color that it names."""
 
-    name = "colours"
+    name = "colors"
     dim = 28
     input_size = 24
     logit_scale = 30.0
 
     def __init__(self, recipe="1"):
-        self.fingerprint = hashlib.sha256(f"colours {recipe}".encode()).hexdigest()
+        self.fingerprint = hashlib.sha256(f"colors {recipe}".encode()).hexdigest()
         self.calls = []
 
     def encode_images(self, pixels):
@@ -28,12 +28,12 @@ class ColourEncoder:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
     def encode_texts(self, texts):
-        named = [next((rgb for name, rgb in COLOURS.items() if name in text), (127, 127, 127)) for text in texts]
+        named = [next((rgb for name, rgb in COLORS.items() if name in text), (127, 127, 127)) for text in texts]
         return self.encode_images(np.tile(np.array(named, np.uint8)[:, None, None], (1, 24, 24, 1)))
 
 
-def coloured(name, seed, height=40, width=60, noise=40):
-    """A grainy picture of one colour."""
+def colored(name, seed, height=40, width=60, noise=40):
+    """A grainy picture of one color."""
     rng = np.random.default_rng(seed)
     grain = rng.integers(-noise, noise + 1, (height, width, 3))
-    return np.clip(np.array(COLOURS[name]) + grain, 0, 255).astype(np.uint8)
+    return np.clip(np.array(COLORS[name]) + grain, 0, 255).astype(np.uint8)

@@ -63,9 +63,9 @@ def run(
         alike = visual @ moved_text[index].T / temperature
         loss = loss + align_weight * cross_entropy(alike, torch.arange(len(present)))
         groups = [{"params": [text_residual], "lr": lr_text}, {"params": [visual_residual], "lr": lr_image}]
-        optimiser = torch.optim.AdamW(groups, eps=adam_eps, weight_decay=weight_decay)
+        optimizer = torch.optim.AdamW(groups, eps=adam_eps, weight_decay=weight_decay)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
         with torch.no_grad():
             moved_text = normalize(evolved + text_residual, dim=1)

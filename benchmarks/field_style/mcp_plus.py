@@ -40,7 +40,7 @@ def run(
         text_residual = torch.zeros_like(text, requires_grad=True)
         visual_residual = torch.zeros_like(means, requires_grad=True)
         residuals = [text_residual, visual_residual]
-        optimiser = torch.optim.AdamW(residuals, lr=learning_rate, eps=adam_eps, weight_decay=weight_decay)
+        optimizer = torch.optim.AdamW(residuals, lr=learning_rate, eps=adam_eps, weight_decay=weight_decay)
         moved_text = normalize(text + text_residual, dim=1)
         visual = normalize(means + visual_residual, dim=1)
 
@@ -52,7 +52,7 @@ def run(
                 align = align + (alike.logsumexp(dim=1) - alike.diagonal()).mean()
             loss = loss + align_weight * align + contrast_weight * contrast_loss(caches, visual)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
 
         with torch.no_grad():
             moved_text = normalize(text + text_residual, dim=1)

@@ -84,7 +84,7 @@ def predict_writes_nothing(method: Method, task: Task, features: Array) -> None:
 
 
 def save_and_load_continue(method: Method, task: Task, features: Array) -> None:
-    """A saved and loaded stream goes on bit for bit, and so does a copy."""
+    """A saved and loaded stream continues bit for bit, and so does a copy."""
     half = len(features) // 2
     stream = method.start(task)
     stream.run(features[:half])
@@ -96,7 +96,9 @@ def save_and_load_continue(method: Method, task: Task, features: Array) -> None:
     expected = stream.run(features[half:])
     for other, what in ((loaded, "loaded"), (copied, "copied")):
         result = other.run(features[half:])
-        assert np.array_equal(result.probabilities, expected.probabilities), f"a {what} stream does not go on bit-equal"
+        assert np.array_equal(result.probabilities, expected.probabilities), (
+            f"a {what} stream does not continue bit-equal"
+        )
         _assert_same_state(_snapshot(stream), other, f"a {what} stream ends in another state")
 
 
@@ -122,7 +124,7 @@ def inputs_are_left_alone(method: Method, task: Task, features: Array) -> None:
     single[...] = 0
     _assert_same_state(before, stream, "the state keeps a reference to its input")
     stream.run(features)
-    assert np.array_equal(first.probabilities, kept), "an earlier result changed when the stream went on"
+    assert np.array_equal(first.probabilities, kept), "an earlier result changed when the stream continued"
 
 
 def memory_is_bounded(method: Method, task: Task, features: Array) -> None:

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, checksummed, downloaded, locked, kept in one cache folder, told about.
+"""Files: written whole or not at all, checksummed, downloaded, locked, kept in one cache folder, announced.
 
 The lowest layer beside `errors`. What costs time to import (rich, filelock, the web) is imported where it is used.
 """

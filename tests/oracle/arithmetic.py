@@ -23,7 +23,7 @@ def dot(left: Vector, right: Vector) -> float:
     return float(np.dot(left, right))
 
 
-def normalised(vector: Vector) -> Vector:
+def normalized(vector: Vector) -> Vector:
     return vector / math.sqrt(dot(vector, vector))
 
 
@@ -54,7 +54,7 @@ def entropy(probabilities: Vector) -> float:
 
 
 def relative_entropy(nats: float, classes: int) -> float:
-    """The field's "normalised" entropy: nats over log2 C. It lies in [0, ln 2], and all thresholds are in that unit."""
+    """The field's "normalized" entropy: nats over log2 C. It lies in [0, ln 2], and all thresholds are in that unit."""
     return nats / math.log2(classes)
 
 

@@ -1,6 +1,6 @@
 """DMN-ZS: the zero-shot form of dual memory networks (CVPR 2024), image by image.
 
-Without labelled images only the dynamic memory is left. The released program mixes the two parts below with a weight
+Without labeled images only the dynamic memory is left. The released program mixes the two parts below with a weight
 searched on the test labels; they come back separately here.
 """
 
@@ -18,7 +18,7 @@ from .arithmetic import (
     dot,
     entropy,
     logits_of,
-    normalised,
+    normalized,
     single_precision_vote,
     softmax,
     stacked,
@@ -61,5 +61,5 @@ def read_out(memory: Cache, feature: Vector, text: list[Vector], logit_scale: fl
         mixed = affinity(dot(feature, prototype), 1.0, beta) * prototype
         for item in memory.get(label, []):
             mixed = mixed + affinity(dot(feature, item.feature), 1.0, beta) * item.feature
-        logits.append(logit_scale * dot(feature, normalised(mixed)))
+        logits.append(logit_scale * dot(feature, normalized(mixed)))
     return softmax(np.array(logits))

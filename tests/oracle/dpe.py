@@ -44,7 +44,7 @@ def run_dpe(
         view_logits = logit_scale * image_views @ text.T
         kept = lowest_entropy(view_logits, view_fraction)
         mean_logits = view_logits[kept].mean(dim=0)
-        feature = image_views[kept].mean(dim=0)  # not normalised again
+        feature = image_views[kept].mean(dim=0)  # not normalized again
         nats = float(entropy_of(view_logits.detach()[kept].softmax(dim=1).mean(dim=0)))
         item = Item(feature.numpy(), nats)
         label = int(mean_logits.argmax())
@@ -64,9 +64,9 @@ def run_dpe(
             alike = visual @ text[present].T / temperature
             loss = loss + align_weight * cross_entropy(alike, torch.arange(len(present)))
         groups = [{"params": [text_residual], "lr": lr_text}, {"params": [visual_residual], "lr": lr_image}]
-        optimiser = torch.optim.AdamW(groups, eps=adam_eps, weight_decay=weight_decay)
+        optimizer = torch.optim.AdamW(groups, eps=adam_eps, weight_decay=weight_decay)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
 
         with torch.no_grad():
             text = normalize(evolved + text_residual, dim=1)

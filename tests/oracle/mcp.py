@@ -1,6 +1,6 @@
 """MCP: Multi-Cache enhanced Prototype learning (ICCV 2025), image by image with dictionaries of lists.
 
-Equation numbers are the paper's: 1 softmax, 2 centre, 3 retrieval, 4 prototype term, 5 fusion (not done here:
+Equation numbers are the paper's: 1 softmax, 2 center, 3 retrieval, 4 prototype term, 5 fusion (not done here:
 the three parts come back separately).
 """
 
@@ -21,7 +21,7 @@ from .arithmetic import (
     entropy,
     logits_of,
     mean_vector,
-    normalised,
+    normalized,
     relative_entropy,
     single_precision_vote,
     softmax,
@@ -133,7 +133,7 @@ def look_at(
     kept = confident_views(view_logits, view_fraction)
     vote = single_precision_vote([view_logits[view] for view in kept])
     if query == "confident_mean":
-        feature = mean_vector([image_views[view] for view in kept])  # deliberately not normalised again
+        feature = mean_vector([image_views[view] for view in kept])  # deliberately not normalized again
         logits = mean_vector([view_logits[view] for view in kept])
         return Image(image_views[0], feature, logits, vote)
     return Image(image_views[0], image_views[0], view_logits[0], vote)
@@ -161,7 +161,7 @@ def center(caches: Caches, label: int, text: list[Vector], center_weight: float)
 
 
 def offer_nearest(cache: Cache, label: int, item: Item, slots: int, middle: Vector) -> None:
-    """Replace the item of highest entropy only by one of lower entropy that is also nearer to the class's centre."""
+    """Replace the item of highest entropy only by one of lower entropy that is also nearer to the class's center."""
     items = cache.setdefault(label, [])
     if len(items) < slots:
         items.append(item)
@@ -224,5 +224,5 @@ def retrieval_part(
         mixed = np.zeros_like(prototype)
         for feature in [*caches.features(label), prototype]:
             mixed = mixed + affinity(dot(image.query, feature), 1.0, retrieval_beta) * feature  # Eq. 3
-        logits.append(logit_scale * dot(image.query, normalised(mixed)))
+        logits.append(logit_scale * dot(image.query, normalized(mixed)))
     return softmax(np.array(logits))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from .arithmetic import Vector, as_images, as_vectors, confident_views, logits_of, mean_vector, normalised, stacked
+from .arithmetic import Vector, as_images, as_vectors, confident_views, logits_of, mean_vector, normalized, stacked
 from .dpe import entropy_of, lowest_entropy
 from .mcp import Caches, Image, Parameters, look_at, retrieval_part, write
 from .tda import negative_term
@@ -27,7 +27,7 @@ class Situation:
 
     views: Tensor  # (V, d)
     text: Tensor  # (C, d), unit
-    visual: Tensor  # (P, d): means of the cached features of the classes present, not normalised
+    visual: Tensor  # (P, d): means of the cached features of the classes present, not normalized
     present: list[int]
     negative_means: dict[int, Tensor]  # class -> mean feature of its negative cache
     against: Tensor  # (V, C): the negative term of Eq. 4 for every view
@@ -114,7 +114,7 @@ def run_mcp_plus(
     caches = Caches()
     rows: dict[str, list[Vector]] = {"text": [], "prototype": [], "retrieval": []}
     for image_views in as_images(views):
-        text = [normalised(prototype) for prototype in evolved]
+        text = [normalized(prototype) for prototype in evolved]
         image = look_at(image_views, text, logit_scale, view_fraction, query)
         if order == "write_first":
             write(caches, image, given, parameters)
@@ -173,11 +173,11 @@ def one_step(
     text_residual = torch.zeros_like(situation.text, requires_grad=True)
     visual_residual = torch.zeros_like(situation.visual, requires_grad=True)
     parameters = [text_residual, visual_residual]
-    optimiser = torch.optim.AdamW(parameters, lr=learning_rate, eps=adam_eps, weight_decay=weight_decay)
+    optimizer = torch.optim.AdamW(parameters, lr=learning_rate, eps=adam_eps, weight_decay=weight_decay)
     loss = total_loss(situation, objective, text_residual, visual_residual)
     if loss.requires_grad:
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
     return text_residual.detach(), visual_residual.detach()
 
 

@@ -75,7 +75,7 @@ def look_at(
     view_logits = [logits_of(view, text, logit_scale) for view in image_views]
     kept = confident_views(view_logits, view_fraction)
     return (
-        mean_vector([image_views[view] for view in kept]),  # not normalised again
+        mean_vector([image_views[view] for view in kept]),  # not normalized again
         mean_vector([view_logits[view] for view in kept]),
         mean_vector([softmax(view_logits[view]) for view in kept]),
     )

@@ -28,9 +28,9 @@ def run_tps(
         view_logits = logit_scale * image_views @ normalize(text + shift, dim=1).T
         kept = lowest_entropy(view_logits.detach(), view_fraction)
         loss = entropy_of(view_logits[kept].softmax(dim=1).mean(dim=0))
-        optimiser = torch.optim.AdamW([shift], lr=learning_rate, eps=adam_eps, weight_decay=weight_decay)
+        optimizer = torch.optim.AdamW([shift], lr=learning_rate, eps=adam_eps, weight_decay=weight_decay)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         with torch.no_grad():
             logits = logit_scale * normalize(text + shift, dim=1) @ image_views[0]
         rows.append(logits.double().numpy())

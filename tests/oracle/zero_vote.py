@@ -30,7 +30,7 @@ def run_zero_vote(
         view_logits = [logits_of(view, text, logit_scale) for view in image_views]
         kept = confident_views(view_logits, view_fraction)  # surest first
         rows["vote"].append(majority([int(np.argmax(view_logits[view])) for view in kept], len(text)))
-        mean_feature = mean_vector([image_views[view] for view in kept])  # not normalised again
+        mean_feature = mean_vector([image_views[view] for view in kept])  # not normalized again
         rows["mean_feature"].append(softmax(logits_of(mean_feature, text, logit_scale)))
         rows["mean_probability"].append(mean_vector([softmax(view_logits[view]) for view in kept]))
     return {part: stacked(part_rows, len(text)) for part, part_rows in rows.items()}

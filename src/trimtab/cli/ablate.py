@@ -47,10 +47,9 @@ def ablate(
     from rich.console import Console
 
     from trimtab.files import write_whole
-    from trimtab.study.ablations import ablation_table, make_ablation
-    from trimtab.study.plots.ablation import plot_study
-    from trimtab.study.plots.catalog import as_bytes
-    from trimtab.study.report import markdown, print_tables
+    from trimtab.study.ablations import make_ablation
+    from trimtab.study.plots import as_bytes, plot_study
+    from trimtab.study.tables import ablation_table, markdown, print_tables
 
     ablation = make_ablation(study, store, method=method, seeds=orders, weights=weights)
     run_with_progress(ablation.plan, out, workers, skip_existing)

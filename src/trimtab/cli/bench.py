@@ -31,7 +31,7 @@ Weightings = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyperparameter, such as mcp.align_slots=5.")]
-Presets = Annotated[list[Path] | None, typer.Option("--preset", help="Parameters saved by `trimtab tune`.")]
+Tuned = Annotated[list[Path] | None, typer.Option("--tuned", help="Parameters saved by `trimtab tune`.")]
 
 
 def bench(
@@ -44,14 +44,14 @@ def bench(
     workers: Workers = None,
     skip_existing: SkipExisting = True,
     change: Changes = None,
-    preset: Presets = None,
+    tuned: Tuned = None,
 ) -> None:
     """Run methods on feature stores, in several orders.
 
     If it is stopped, the same command continues where it was. Runs that fail are named, and make the exit code 1.
     """
     from trimtab.study.bench import make_plan
-    from trimtab.study.bench.preset import Preset
+    from trimtab.study.bench.tuned import TunedParameters
 
     plan = make_plan(
         stores,
@@ -60,7 +60,7 @@ def bench(
         seeds=orders,
         weights=words(weights),
         parameters=changes_of(change or []),
-        presets=[Preset.load(path) for path in preset or []],
+        tuned=[TunedParameters.load(path) for path in tuned or []],
     )
     all_well = run_with_progress(plan, out, workers, skip_existing)
     typer.echo(f"Show the tables with: trimtab report {out}")

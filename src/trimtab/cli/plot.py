@@ -36,7 +36,8 @@ def plot(
     from trimtab.files import write_whole
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
-    from trimtab.study.plots.catalog import as_bytes, draw
+    from trimtab.study.figures import draw
+    from trimtab.study.plots import as_bytes
 
     target = out or Path(f"{name}.png")
     if weights not in WEIGHTS:

@@ -23,8 +23,8 @@ def report(results: Results, out: Out = None, full: Full = False) -> None:
     from rich.console import Console
 
     from trimtab.study.bench import read_results
-    from trimtab.study.report import accuracy_table, print_tables, report_tables, write_report
-    from trimtab.study.report.groups import groups_of
+    from trimtab.study.report import write_report
+    from trimtab.study.tables import accuracy_table, groups_of, print_tables, report_tables
 
     found = read_results(results)
     console = Console(highlight=False)

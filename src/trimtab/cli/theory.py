@@ -20,8 +20,7 @@ def theory(store: Store, order: Order = "shuffled", seed: Seed = 0, beta: Beta =
     from rich.console import Console
 
     from trimtab.features import FeatureStore
-    from trimtab.study.report import print_tables
-    from trimtab.study.report.tables import Cell, Row, Table
+    from trimtab.study.tables import Cell, Row, Table, print_tables
     from trimtab.study.theory import CAVEATS, check_theory
 
     found = check_theory(FeatureStore.open(store), order=order, seed=seed, beta=beta)

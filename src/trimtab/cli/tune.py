@@ -1,4 +1,4 @@
-"""`trimtab tune`: search a method's parameters on labeled features and save them as a preset."""
+"""`trimtab tune`: search a method's parameters on labeled features and save what was found."""
 
 import logging
 from pathlib import Path
@@ -14,7 +14,7 @@ Trials = Annotated[int, typer.Option(help="How many settings are tried in all.")
 Images = Annotated[int | None, typer.Option(help="Search on only this many images.")]
 Holdout = Annotated[float, typer.Option(help="Share of the images kept from the search.")]
 Seed = Annotated[int, typer.Option(help="Seed of the order and of the search.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The preset's file.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="File for the parameters.")]
 
 
 def tune(
@@ -24,9 +24,9 @@ def tune(
     images: Images = None,
     holdout: Holdout = 0.5,
     seed: Seed = 0,
-    out: Out = Path("preset.json"),
+    out: Out = Path("tuned.json"),
 ) -> None:
-    """Search affinities and capacities with labels (an ORACLE), and save the best as a preset for `bench --preset`."""
+    """Search affinities and capacities with labels (an ORACLE), and save the best for `bench --tuned`."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -51,7 +51,7 @@ def tune(
             journal=journal,
             on_trial=on_trial,
         )
-    found.preset.save(out)
+    found.tuned.save(out)
     for sentence in found.sentences():
         typer.echo(sentence)
     typer.echo(f"written: {out}")

@@ -1,4 +1,4 @@
-"""Alignment: the InfoNCE loss between text and visual prototypes, its gradient kept up to date write by write.
+"""Alignment: the InfoNCE loss between text and visual prototypes (Eq. 8), its gradient kept up to date write by write.
 
 With t_c the unit texts, v_j the unit visual prototypes of the n classes present, m_jc = <v_j, t_c> / tau:
 
@@ -8,20 +8,20 @@ With t_c the unit texts, v_j the unit visual prototypes of the n classes present
     n tau dL/dt_c = sum_j K_jc v_j - v_c   (+ sum_j R_jc v_j - v_c)
     n tau dL/dv_j = sum_c K_jc t_c - t_j   (+ sum_c R_jc t_c - t_j)
 
-Computed afresh these four sums are matrix products of C x C x d. An image changes the prototypes of a class or two, and
-then the sums change so:
+Recomputed in full, these four sums are matrix products of C x C x d. An image changes the prototypes of a class or two,
+and then the sums change so:
 
 | sum                 | kept as          | when v_j changes                                                            |
 |---------------------|------------------|-----------------------------------------------------------------------------|
 | sum_c K_jc t_c      | `texts_found`    | row j only                                                                  |
 | sum_j K_jc v_j      | `visuals_found`  | one item leaves the sum, another joins: one pass                            |
 | sum_j R_jc v_j      | `visuals_near`   | the same, with R's denominators kept apart (`near_totals`)                  |
-| sum_c R_jc t_c      | `texts_near`     | every denominator moves a little; a text's share is made anew only once its |
+| sum_c R_jc t_c      | `texts_near`     | every denominator moves a little; a text's share is renewed only once its   |
 |                     |                  | denominator has moved by `tolerance` (relatively) since it was last used    |
 
 So the first three stay exact at a cost of C x d, and the last within a relative error of `tolerance`. A class that
-appears for the first time changes every denominator: then everything is computed afresh, as it is now and then anyway
-so that rounding errors cannot add up.
+appears for the first time changes every denominator: then everything is recomputed, as it is now and then anyway, so
+that rounding errors cannot add up.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ from trimtab.engine.equations import softmax
 from trimtab.engine.residuals import Terms, exchange
 
 REFRESH_AFTER = 2000  # writes, each of which adds a rounding error
-SHRINKS = 16.0  # a sum that has shrunk by more than this since it was computed is computed afresh: digits are lost
+SHRINKS = 16.0  # a sum that has shrunk by more than this since it was computed is recomputed in full: digits are lost
 HIGHEST = 1e20  # and one that has grown beyond this, before it overflows
 
 
@@ -42,8 +42,8 @@ class Alignment:
     """The four sums for texts (C, d) and the visual prototypes that have been written so far.
 
     `one_sided` leaves out the second side. Arrays are indexed by prototype first, text second.
-    `text_tolerance`: how far a text may move, in units of the temperature, before `move_text` computes everything
-    afresh; then no softmax weight is off by more than that share.
+    `text_tolerance`: how far a text may move, in units of the temperature, before `move_text` recomputes
+    everything; then no softmax weight is off by more than that share.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Alignment:
         self._tolerance, self._text_tolerance = tolerance, text_tolerance
         classes, _ = text.shape
         self.present = np.zeros(classes, np.bool_)
-        self.writes = np.zeros(1, np.int64)  # since everything was last computed afresh
+        self.writes = np.zeros(1, np.int64)  # since everything was last recomputed in full
         self.units: Floats = np.zeros_like(self.text)
         self.matches: Floats = np.zeros((classes, classes), dtype)  # m_jc, for present j and all c
         self.texts_found: Floats = np.zeros_like(self.text)
@@ -71,11 +71,11 @@ class Alignment:
         self.texts_near: Floats = np.zeros(second, dtype)
         self.near_peaks = np.zeros(second[0], np.float64)  # subtracted from m before exp, so that nothing overflows
         self.near_totals = np.ones(second[0], np.float64)  # R's denominators, divided by exp(near_peaks)
-        self.near_heights = np.ones(second[0], np.float64)  # the largest they have been since they were computed afresh
+        self.near_heights = np.ones(second[0], np.float64)  # the largest they have been since they were recomputed
         self.used_logs = np.zeros(second[0], np.float64)  # logarithms of the denominators that texts_near was made with
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What is saved: all of it, so that a loaded stream goes on with the same rounding errors."""
+        """What is saved: all of it, so that a loaded stream continues with the same rounding errors."""
         return {name: array for name, array in vars(self).items() if not name.startswith("_")}
 
     def write(self, label: int, unit: Floats) -> None:
@@ -106,7 +106,7 @@ class Alignment:
         self.refresh()
 
     def refresh(self) -> None:
-        """Compute every sum afresh."""
+        """Recompute every sum."""
         self.writes[0] = 0
         if not self.present.any():
             return
@@ -136,14 +136,14 @@ class Alignment:
         if self._one_sided:
             return [(scale, self.visuals_found), (-scale, self.units)]
         near = np.divide(scale, self.near_totals, where=self.present, out=np.zeros_like(scale), casting="same_kind")
-        return [(scale, self.visuals_found), (near, self.visuals_near), (-2 * scale, self.units)]
+        return [(scale, self.visuals_found), (near, self.visuals_near), (-2 * scale, self.units)]  # slope of Eq. 8
 
     def visual_terms(self, weight: float) -> Terms:
         """The gradient of weight x loss at the unit visual prototypes."""
         scale = self._scale(weight)
         if self._one_sided:
             return [(scale, self.texts_found), (-scale, self.text)]
-        return [(scale, self.texts_found), (scale, self.texts_near), (-2 * scale, self.text)]
+        return [(scale, self.texts_found), (scale, self.texts_near), (-2 * scale, self.text)]  # slope of Eq. 8
 
     def _scale(self, weight: float) -> Floats:
         """(C,): weight / (n tau) for the classes present, 0 for the others."""
@@ -156,7 +156,7 @@ class Alignment:
 
     def _exchange_near(self, label: int, old: Floats, old_matches: Floats) -> None:
         """The second side, for the exchanged prototype."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows here is computed afresh below
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows here is recomputed in full below
             lost = np.exp(old_matches - self.near_peaks) * self.present
             gained = np.exp(self.matches[label] - self.near_peaks) * self.present
             self.near_totals += gained - lost
@@ -178,7 +178,7 @@ class Alignment:
         self.texts_near[label] = shares.astype(dtype) @ self.text
 
     def _compute_near(self, texts: NDArray[np.intp]) -> None:
-        """Compute some texts' sums over the prototypes afresh."""
+        """Recompute some texts' sums over the prototypes."""
         if len(texts) == 0:
             return
         here = np.flatnonzero(self.present)

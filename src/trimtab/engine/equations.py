@@ -13,9 +13,9 @@ from trimtab.engine.arrays import Array
 
 
 def softmax(logits: Array) -> Array:
-    """Probabilities from logits. # Eq. 1"""
+    """Probabilities from logits."""
     exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    exponentials /= exponentials.sum(axis=-1, keepdims=True)
+    exponentials /= exponentials.sum(axis=-1, keepdims=True)  # Eq. 1
     return exponentials
 
 
@@ -46,10 +46,10 @@ def confident_views(entropies: Array, fraction: float) -> NDArray[np.intp]:
 
 
 def affinity(similarities: Array, alpha: float, beta: float) -> Array:
-    """A(x) = alpha exp(-beta (1 - x)): how strongly a stored item speaks, by its similarity. # below Eq. 3"""
+    """A(x) = alpha exp(-beta (1 - x)): how strongly a stored item speaks, by its similarity."""
     result = np.multiply(similarities, np.float32(beta))
     result -= np.float32(beta)
-    np.exp(result, out=result)
+    np.exp(result, out=result)  # A(x), below Eq. 3
     if alpha != 1.0:
         result *= np.float32(alpha)
     return result

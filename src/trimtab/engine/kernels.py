@@ -81,7 +81,7 @@ def mean_products(
                     result[lane] += row[lane]
         if count > 0:
             for lane in range(len(result)):
-                result[lane] /= count
+                result[lane] /= count  # <f, v_c>
 
 
 @njit(cache=True, fastmath=VECTORIZE, nogil=True, error_model="numpy")
@@ -120,10 +120,10 @@ def retrieval_cosines(
     first_image: int,
     out: Array,
 ) -> None:
-    """<f, r_c> with r_c = normalise(sum_i w_i x_i), w_i = exp(-beta (1 - <f, x_i>)), over slots 0..stop. # Eq. 3
+    """<f, r_c> with r_c = normalize(sum_i w_i x_i), w_i = exp(-beta (1 - <f, x_i>)), over slots 0..stop.
 
     From inner products alone: the numerator is sum_i w_i <f, x_i>, the squared length of the sum is w' G w with the
-    class's Gram matrix G. Weights are taken relative to the largest one, which the normalisation cancels, so that no
+    class's Gram matrix G. Weights are taken relative to the largest one, which the normalization cancels, so that no
     beta makes them vanish.
     """
     lanes = products.shape[2] - first_image
@@ -163,7 +163,7 @@ def retrieval_cosines(
             for lane in range(lanes):
                 squared[lane] += np.float32(2) * own[lane] * across[lane]
         result = out[c, first_image:]
-        for lane in range(lanes):
+        for lane in range(lanes):  # Eq. 3, as a cosine
             result[lane] = numerator[lane] / np.sqrt(max(squared[lane], np.float32(1e-30)))
 
 

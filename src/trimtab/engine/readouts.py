@@ -35,7 +35,7 @@ class ReadOut:
         self._compute(0, classes, 0)
 
     def replacing(self, label: int, slot: int, first_image: int) -> None:
-        """Nothing: `written` computes the class afresh."""
+        """Nothing: `written` recomputes the class."""
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:  # noqa: ARG002
         """Compute one class again for the images that are yet to come."""
@@ -100,7 +100,7 @@ class AffinitySums(ReadOut):
 
 
 class RetrievalCosines(ReadOut):
-    """<f, r_c>: the cosine with a class's items, weighted by their likeness to the image and added up. # Eq. 3
+    """<f, r_c>: the cosine with a class's items, weighted by their likeness to the image and added up.
 
     The slots must begin with slot 0, where the text prototype stands: a class without items reads out its text.
     """

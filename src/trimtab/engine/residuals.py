@@ -27,7 +27,7 @@ MOST_TERMS = 4
 
 
 def entropy_slopes(logits: NDArray[Precision]) -> NDArray[Precision]:
-    """The gradient of H(mean of the rows' softmax) with respect to each row's logits. (K, C) -> (K, C)  # Eq. 7
+    """The gradient of H(mean of the rows' softmax) with respect to each row's logits. (K, C) -> (K, C)
 
     With q the mean: dH/dq_c = -(log q_c + 1), and softmax turns a slope a into p (a - <p, a>). In float64 inside: sure
     views leave slopes of 1e-8, of which AdamW makes full steps, and float32 would leave nothing but noise there.
@@ -35,7 +35,7 @@ def entropy_slopes(logits: NDArray[Precision]) -> NDArray[Precision]:
     probabilities = softmax(logits.astype(np.float64))
     mean = probabilities.mean(axis=0)
     logarithm = np.log(mean, where=mean > 0, out=np.zeros_like(mean))  # where the mean is 0, every p is
-    slopes = -probabilities * (logarithm - (probabilities @ logarithm)[:, None]) / len(logits)
+    slopes = -probabilities * (logarithm - (probabilities @ logarithm)[:, None]) / len(logits)  # slope of Eq. 7
     return slopes.astype(logits.dtype)
 
 
@@ -78,7 +78,7 @@ def _tangent_gradients(
     """The gradient at each row's residual, from the gradient at its unit vector u = x / |x|.
 
     g_c = sum_n coefficients[n, c] features[n] + sum_i scales[i, c] terms[i][c]
-    out_c = (g_c - <g_c, u_c> u_c) / |x_c|                     what normalising lets through; 0 for a row of length 0
+    out_c = (g_c - <g_c, u_c> u_c) / |x_c|                     what normalizing lets through; 0 for a row of length 0
     """
     zero = units.dtype.type(0)
     for c in range(len(units)):
@@ -127,7 +127,7 @@ def _stepped_rows(
         length = lengths[c]
         squared = zero
         for k in range(len(row)):
-            moved = length * unit[k] - learning_rate * gradient[k] / (abs(gradient[k]) + eps)
+            moved = length * unit[k] - learning_rate * gradient[k] / (abs(gradient[k]) + eps)  # Eq. 6: x + R
             row[k] = moved
             squared += moved * moved
         if squared > zero:

@@ -5,7 +5,7 @@ whatever the image is (some classes are near to everything). Neither is evidence
 
 * habit: the mean of a part's logits for a class, over the images that are not of this class, is taken off;
 * force: a part is scaled so that its logits spread as far as the text's, among the classes that are plausible;
-* trust: retrieval counts as far as its favourite class is probable to the prototype part, compared with how probable
+* trust: retrieval counts as far as its favorite class is probable to the prototype part, compared with how probable
   that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed.
 
 Nothing is known at the first image, which gets the text's prediction. docs/weights-without-labels.md has the study.

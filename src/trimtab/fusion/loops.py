@@ -19,7 +19,7 @@ WINDOW = 0.03  # share of the newest image in the agreement: it speaks of the la
 def mean_at_highest(values: Array, probabilities: Array) -> float:
     """How probable the class of the highest value is.
 
-    Classes that hold the same item have the same value: of ties the mean, lest the order of the classes matter.
+    Classes that hold the same item have the same value: of ties the mean, so that the order of classes does not matter.
     """
     least = values.max() - SAME
     total, count = 0.0, 0
@@ -34,7 +34,7 @@ def mean_at_highest(values: Array, probabilities: Array) -> float:
 def trust(agreement: Doubles, classes: int) -> float:
     """How far to believe evidence, 0 to 1, from two running means beyond chance:
 
-    how probable its favourite class is to what it is compared with, over how probable that finds a class drawn from
+    how probable its favorite class is to what it is compared with, over how probable that finds a class drawn from
     itself. Evidence that reaches less than half of this is not believed at all.
     """
     chance = 1.0 / classes

@@ -6,7 +6,7 @@ Here the prototypes' cosines speak linearly, k (<f, v_c> - m), with three figure
 
 * m, the usual cosine of an image with the prototypes of other classes; a class without items is taken to be there;
 * k makes the cosines spread twice as far as the text's logits, among the classes that the text finds plausible;
-* and k shrinks, down to 0, when over the last images the prototypes' favourite class is less probable to the text than
+* and k shrinks, down to 0, when over the last images the prototypes' favorite class is less probable to the text than
   a class drawn from the text itself: then the bank does not follow the stream.
 """
 

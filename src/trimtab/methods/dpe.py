@@ -1,4 +1,4 @@
-"""DPE: text and visual prototypes that evolve together, with residuals learned anew for every image.
+"""DPE: text and visual prototypes that evolve together, with new residuals learned for every image.
 
 Paper: Zhang, Stepputtis, Sycara, Xie, "Dual Prototype Evolving for Test-Time Generalization of Vision-Language Models",
 NeurIPS 2024.
@@ -20,7 +20,7 @@ at temperature 0.01; the entropy is that of the mean logits of the confident vie
 is cached is the mean of the confident views, not normalized again.
 
 No automatic differentiation. The text moves with every sure image, and with it all sums of the InfoNCE gradient: three
-products of C x C x d. They are computed afresh once a text has moved by `text_tolerance` in units of the temperature,
+products of C x C x d. They are recomputed once a text has moved by `text_tolerance` in units of the temperature,
 that is, before any softmax weight is off by that share (0: every time); in between only those of the written class
 change (alignment.py).
 """
@@ -113,7 +113,7 @@ class DPE(CacheMethod):
         **SPECIFIC_TEMPLATES,
         **dict.fromkeys(RENDITIONS, "imagenet80"),
         **dict.fromkeys(EVERYDAY, "imagenet7"),
-        "stanford-cars": "car-colours",
+        "stanford-cars": "car-colors",
     }
 
     positive_slots: int = slots(3, symbol="M", about="Items per class in the cache: those of lowest entropy.")
@@ -146,7 +146,7 @@ class DPE(CacheMethod):
     text_tolerance: float = number(
         1e-3,
         least=0,
-        about="How far a text may move, in temperatures, before all sums of the align loss are computed afresh. 0 is "
+        about="How far a text may move, in temperatures, before all sums of the align loss are recomputed. 0 is "
         "exact and slower (docs/fidelity.md).",
     )
     query: Query = choice(

@@ -1,4 +1,4 @@
-"""MCP++: MCP's caches, and residuals of the text and visual prototypes learned afresh for every image.
+"""MCP++: MCP's caches, and residuals of the text and visual prototypes, learned from zero for every image.
 
 Paper: as MCP (ICCV 2025), equations 6 to 10. After the caches are written:
 

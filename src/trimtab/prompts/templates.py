@@ -32,7 +32,7 @@ TEMPLATE_SETS: Final = MappingProxyType(
         "food": ("a photo of {}, a type of food.",),
         "pet": ("a photo of a {}, a type of pet.",),
         "car": ("a photo of a {}, a type of car.",),
-        "car-colours": ("a photo of a {}.", "A {} featuring a wide range of color options for easy selection."),
+        "car-colors": ("a photo of a {}.", "A {} featuring a wide range of color options for easy selection."),
         "action": ("a photo of a person doing {}.",),
         "emoji": ("an emoji of a {}.", "a drawing of a {}."),
         "imagenet7": (  # the seven that work best on ImageNet

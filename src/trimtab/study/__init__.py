@@ -1,1 +1,12 @@
-"""Studies: measuring, comparing and drawing."""
+"""Studies: measuring, comparing and drawing.
+
+From low to high; each room imports only from those above it in this list:
+
+    metrics, costs                         how good predictions are, and what they cost by formula
+    bench                                  methods x stores x orders, one record per run
+    ablations, feature_map, theory, tune   questions that runs answer
+    tables                                 what was found, as text
+    plots                                  what was found, drawn
+    figures                                plots by their names
+    report, demo                           tables and figures together
+"""

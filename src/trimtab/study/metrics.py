@@ -44,7 +44,7 @@ class Scores:
     brier: float
     recall: Floats  # (C,), NaN for a class without images
     reliability: Reliability
-    correct: NDArray[np.bool_]  # (labelled images,), in the order of the stream
+    correct: NDArray[np.bool_]  # (labeled images,), in the order of the stream
 
 
 def score(probabilities: Array, labels: Labels, bins: int = CALIBRATION_BINS) -> Scores:
@@ -54,7 +54,7 @@ def score(probabilities: Array, labels: Labels, bins: int = CALIBRATION_BINS) ->
         raise TrimtabError(f"There are {len(labels)} labels for {len(probabilities)} predictions; give one for each.")
     known = np.flatnonzero(labels >= 0)
     if not len(known):
-        raise TrimtabError("None of the images has a label, so nothing can be scored; use a labelled set.")
+        raise TrimtabError("None of the images has a label, so nothing can be scored; use a labeled set.")
     images, classes = len(known), probabilities.shape[1]
     correct = np.empty(images, np.bool_)
     within5 = np.empty(images, np.bool_)
@@ -123,7 +123,7 @@ def compactness(features: Array, labels: Labels) -> float:
         distances = np.linalg.norm(members - members.mean(axis=0), axis=1)
         total, images = total + float(distances.sum()), images + len(members)
     if total == 0:
-        raise TrimtabError("Compactness needs a class with at least two different labelled images.")
+        raise TrimtabError("Compactness needs a class with at least two different labeled images.")
     return images / total
 
 

@@ -6,7 +6,7 @@ Its appendix bounds the excess error of a cache classifier twice, up to a consta
     Proposition 2, with the align cache:   ((1/(k_t+k_a))^(1/4) + a (k_t/(c_t n_t))^(1/d)
                                                                 + (1-a) (k_a/(c_a n_a))^(1/d))^(1+beta)
 
-and argues c_a >= c_t / P(|g(x) - mu| <= d_0) > c_t, where d_0 is the distance from a class's centre mu to the farthest
+and argues c_a >= c_t / P(|g(x) - mu| <= d_0) > c_t, where d_0 is the distance from a class's center mu to the farthest
 item of its align cache. Its proof that the second bound is tighter needs k_t/n_t = k_a/n_a besides.
 
 What can be counted on a run is counted here: d_0, P, k and n. What is assumed is named in CAVEATS. No labels are used:
@@ -30,8 +30,8 @@ from trimtab.methods.mcp import MCP, MCPState
 CAVEATS = (
     "The bounds hold up to a constant that nobody knows, so only their ratio means something.",
     "c_t cannot be measured: it is taken as 1, and c_a as the least that the paper derives from it, 1 / P.",
-    "Stored items are taken as labelled rightly, and the densities as the assumptions have them; neither is checked.",
-    "The proof takes low entropy and nearness to the centre as independent, hence a retention of 1. Caches of equally "
+    "Stored items are taken as labeled rightly, and the densities as the assumptions have them; neither is checked.",
+    "The proof takes low entropy and nearness to the center as independent, hence a retention of 1. Caches of equally "
     "many slots that are full have a retention of 1 / P, and then c_a > c_t gains nothing in the second term.",
     "With d in the hundreds the second term is near 1 whatever the caches hold: what is left of the gain is "
     "k_t + k_a > k_t, as a larger entropy cache would have it.",
@@ -153,10 +153,10 @@ def _density(name: str, label: int, bank: Bank, *, weight: float, offered: int, 
         return ClassDensity(name, offered, len(voted), 0, stored_t, stored_a, math.nan)
     items = slice(1, bank.sections["align"].stop)
     visual = bank.features[label, items][bank.occupied[label, items] > 0].mean(axis=0)
-    centre = weight * visual + (1 - weight) * bank.features[label, 0]  # Eq. 2
+    center = weight * visual + (1 - weight) * bank.features[label, 0]  # Eq. 2
     align = bank.features[label, bank.sections["align"]][:stored_a]
-    radius = float(np.linalg.norm(align - centre, axis=1).max())
-    aligned = int((np.linalg.norm(voted - centre, axis=1) <= radius).sum())
+    radius = float(np.linalg.norm(align - center, axis=1).max())
+    aligned = int((np.linalg.norm(voted - center, axis=1) <= radius).sum())
     return ClassDensity(name, offered, len(voted), aligned, stored_t, stored_a, radius)
 
 

@@ -1,4 +1,4 @@
-"""Search of a method's affinities and capacities on a labelled store, with Optuna. What it finds is an oracle there.
+"""Search of a method's affinities and capacities on a labeled store, with Optuna. What it finds is an oracle there.
 
 The search can leave part of the images out (`holdout`): only a figure measured on those, or on another store, is fair.
 """
@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
-from trimtab.methods import make_method
+from trimtab.methods import make_method, method_class
 from trimtab.study import metrics
-from trimtab.study.bench.plan import labelled_store
-from trimtab.study.bench.preset import Preset
+from trimtab.study.bench.dependencies import code_fingerprint
+from trimtab.study.bench.plan import labeled_store
+from trimtab.study.bench.tuned import TunedParameters
 
 if TYPE_CHECKING:
     import optuna
@@ -35,10 +36,10 @@ SPACE: dict[str, Callable[["optuna.Trial", str], float | int]] = {
 
 
 @dataclass(frozen=True)
-class Tuned:
+class SearchResult:
     """The outcome of a search. Accuracies are percent; the oracle's is on the very images that were searched."""
 
-    preset: Preset
+    tuned: TunedParameters
     oracle: float
     default: float  # of the method's defaults, on the searched images
     held_out: float | None  # of the tuned parameters on images that the search has not seen
@@ -69,15 +70,15 @@ def tune(
     seed: int = 0,
     journal: str | Path | None = None,
     on_trial: Callable[[int, float], None] | None = None,
-) -> Tuned:
-    """Search `trials` settings of a method on a labelled store.
+) -> SearchResult:
+    """Search `trials` settings of a method on a labeled store.
 
     The first `images` of the order are searched (all if None), less the share `holdout` at its end. With a `journal`
-    file the search can be interrupted and goes on. `on_trial` is called with the trials done and the best accuracy.
+    file the search can be interrupted and continued. `on_trial` is called with the trials done and the best accuracy.
     """
     import optuna
 
-    store = labelled_store(path)
+    store = labeled_store(path)
     if not 0 <= holdout < 1:
         raise TrimtabError(f"The share held out must be from 0 to below 1, not {holdout}.")
     if trials < 1:
@@ -91,10 +92,11 @@ def tune(
     measure = _Measure(store, method, seen)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    code = code_fingerprint(method_class(method))  # trials of other code say nothing about this one
     study = optuna.create_study(
         direction="maximize",
         sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(10, trials)),
-        study_name=f"{method} on {store.fingerprint[:12]}, {order} {seed}, {len(seen)} images",
+        study_name=f"{method} ({code}) on {store.fingerprint[:12]}, {order} {seed}, {len(seen)} images",
         storage=_journal(journal),
         load_if_exists=True,
     )
@@ -106,13 +108,13 @@ def tune(
     def objective(trial: "optuna.Trial") -> float:
         return measure({name: draw(trial, name) for name, draw in names.items()})
 
-    def told(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
+    def tell(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
         if on_trial:
             on_trial(trial.number + 1, study.best_value)
 
-    study.optimize(objective, n_trials=max(trials - done, 0), callbacks=[told])
+    study.optimize(objective, n_trials=max(trials - done, 0), callbacks=[tell])
     best = dict(study.best_params)
-    preset = Preset(
+    tuned = TunedParameters(
         name=f"tuned on {store.info.dataset}",
         method=method,
         parameters=best,
@@ -123,10 +125,10 @@ def tune(
         default_accuracy=measure({}) / 100,
     )
     fair = _Measure(store, method, unseen) if len(unseen) else None
-    return Tuned(
-        preset,
+    return SearchResult(
+        tuned,
         oracle=study.best_value,
-        default=100 * preset.default_accuracy,
+        default=100 * tuned.default_accuracy,
         held_out=fair(best) if fair else None,
         held_out_default=fair({}) if fair else None,
     )

@@ -13,7 +13,7 @@ from trimtab.features import FeatureStore
 from trimtab.fusion import new_fusion
 from trimtab.methods import list_methods, make_method
 from trimtab.methods.base import Method
-from trimtab.study.bench.preset import Preset
+from trimtab.study.bench.tuned import TunedParameters
 
 BASELINE = "zero_shot"  # always in the table
 WEIGHTS = {
@@ -79,12 +79,12 @@ def make_plan(
     seeds: int = 5,
     weights: Sequence[str] = ("fixed",),
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
-    presets: Sequence[Preset] = (),
+    tuned: Sequence[TunedParameters] = (),
 ) -> Plan:
     """Every method on every store in every order, drawn with `seeds` seeds. Zero-shot is added if it is not named.
 
-    `parameters` maps a method's name to those of its hyper-parameters that shall differ from the defaults. Each preset
-    is a method more.
+    `parameters` maps a method's name to those of its hyper-parameters that shall differ from the defaults. Each of
+    `tuned` adds a row of its own.
     """
     names = method_names(methods)
     changes = parameters or {}
@@ -94,10 +94,10 @@ def make_plan(
     if seeds < 1:
         raise TrimtabError(f"At least one order is needed, not {seeds}.")
     rows = [_Row(name, changes.get(name, {})) for name in names]
-    rows += [_Row(preset.method, preset.parameters, preset.name, preset.tuned_on) for preset in presets]
+    rows += [_Row(found.method, found.parameters, found.name, found.tuned_on) for found in tuned]
     runs = []
     for path in stores:
-        store = labelled_store(path)
+        store = labeled_store(path)
         for order in orders:
             order_by_name(order, labels=store.labels, domains=store.domains)  # refuses a bad order now
             for seed in range(1 if order == "stored" else seeds):
@@ -130,7 +130,7 @@ class _Row:
 
 
 def method_names(methods: Iterable[str]) -> tuple[str, ...]:
-    """Names with "all" spelt out, zero-shot first, each once."""
+    """Names with "all" spelled out, zero-shot first, each once."""
     names = [name for given in methods for name in (list_methods() if given == "all" else [given])]
     for name in names:
         if name not in list_methods():
@@ -162,11 +162,11 @@ def _can_be_auto(parts: Sequence[str]) -> bool:
     return True
 
 
-def labelled_store(path: str | Path) -> FeatureStore:
+def labeled_store(path: str | Path) -> FeatureStore:
     """A finished store whose images have labels, or one sentence on why it cannot be benchmarked."""
     store = FeatureStore.open(path)
     if not (store.labels >= 0).any():
-        raise TrimtabError(f"{path} has no labels, so nothing can be scored on it; benchmark a labelled set.")
+        raise TrimtabError(f"{path} has no labels, so nothing can be scored on it; benchmark a labeled set.")
     return store
 
 

@@ -18,7 +18,7 @@ from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
 FORMAT = "trimtab-run"
-VERSION = 1
+VERSION = 2
 DONE, FAILED = "done", "failed"
 
 
@@ -75,7 +75,7 @@ class Record:
     reliability: dict[str, list[float]] = field(default_factory=dict)
     along: dict[str, list[float]] = field(default_factory=dict)
     correct: str = ""  # base64 of packed bits, in the order of the stream
-    labelled: int = 0  # how many bits of `correct` count
+    labeled: int = 0  # how many bits of `correct` count
     compactness: float | None = None  # of the store; only in zero-shot's record
     cost: Cost | None = None
     versions: dict[str, str] = field(default_factory=dict)
@@ -93,9 +93,9 @@ class Record:
         return self.scores["accuracy"]
 
     def correct_images(self) -> NDArray[np.bool_]:
-        """(labelled images,): which were right, in the order of the stream."""
+        """(labeled images,): which were right, in the order of the stream."""
         bits = np.frombuffer(base64.b64decode(self.correct), np.uint8)
-        return np.unpackbits(bits, count=self.labelled).astype(np.bool_)
+        return np.unpackbits(bits, count=self.labeled).astype(np.bool_)
 
 
 def packed(correct: NDArray[np.bool_]) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
+from trimtab.methods import method_class
+from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.plan import Plan, Run
 from trimtab.study.bench.record import Record, read_record
-from trimtab.study.bench.versions import code_fingerprint
 
 PLAN = "plan.json"
 PLAN_FORMAT = "trimtab-plan"
@@ -31,7 +32,7 @@ class Results:
         whole = len(self.records) + len(self.missing)
         return (
             f"UNFINISHED: {len(self.missing)} of {whole} planned runs are missing; "
-            "run the same `trimtab bench` again and it will go on."
+            "run the same `trimtab bench` again to continue."
         )
 
 
@@ -60,17 +61,17 @@ def note_plan(folder: Path, plan: Plan) -> None:
 
 def still_to_run(folder: Path, runs: Iterable[Run]) -> list[Run]:
     """The runs without good records of this very code: what is new, failed, cut off or out of date."""
-    return [run for run in runs if not all(_is_good(folder / file) for file in run.files.values())]
+    return [run for run in runs if not all(_is_good(folder / file, run.method) for file in run.files.values())]
 
 
-def _is_good(path: Path) -> bool:
+def _is_good(path: Path, method: str) -> bool:
     if not path.is_file():
         return False
     try:
         record = read_record(path)
     except TrimtabError:
         return False
-    return record.ok and record.versions.get("code") == code_fingerprint()
+    return record.ok and record.versions.get("code") == code_fingerprint(method_class(method))
 
 
 def _planned(folder: Path) -> list[str]:

@@ -1,6 +1,8 @@
-"""Which records belong together, one row of a table or one line of a figure, and what it is called."""
+"""Which records belong together (a row of a table, a line of a figure), what they are called and what they average."""
 
 from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from trimtab.errors import TrimtabError
 from trimtab.methods import info_of, list_methods
@@ -23,6 +25,11 @@ def weights_title(weights: str) -> str:
     return "ORACLE weights (test labels)" if weights == "oracle" else f"weights {weights}"
 
 
+def views_title(views: int) -> str:
+    """How a column or a setting names its number of views."""
+    return f"{views} view" if views == 1 else f"{views} views"
+
+
 def row_of(record: Record) -> RowKey:
     """What stands in one row of a table, or is one line in a figure."""
     return record.about.method, record.about.variant
@@ -38,3 +45,15 @@ def under_weights(records: Sequence[Record], weights: str) -> list[Record]:
     """The records under one way of weighing; rows that do not know it (one part has nothing to weigh) as they are."""
     knowing = {row_of(record) for record in records if record.about.weights == weights}
     return [r for r in records if r.about.weights == (weights if row_of(r) in knowing else "fixed")]
+
+
+def mean_accuracy(records: Sequence[Record]) -> float | None:
+    """Percent, over the orders of one data set; None if there is none or one has failed."""
+    if not records or not all(record.ok for record in records):
+        return None
+    return 100 * float(np.mean([record.accuracy for record in records]))
+
+
+def spread(records: Sequence[Record]) -> float:
+    """The standard deviation of the accuracy over orders, in points; 0 for a single order."""
+    return 100 * float(np.std([record.accuracy for record in records], ddof=1)) if len(records) > 1 else 0.0

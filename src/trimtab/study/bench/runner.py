@@ -9,84 +9,70 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.orders import order_by_name
+import trimtab
 from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
-from trimtab.fusion import FixedWeights, oracle_weights
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
-from trimtab.stream import Predictions
 from trimtab.study import metrics
+from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.measures import forget_peak_memory, peak_memory_mb, state_mb, step_times
 from trimtab.study.bench.plan import BASELINE, Run
+from trimtab.study.bench.predicting import OrderedRows, rows_in_order, weigh, with_fixed_weights
 from trimtab.study.bench.record import FAILED, About, Cost, Record, packed
-from trimtab.study.bench.versions import versions
+from trimtab.study.bench.rows import views_title
 from trimtab.study.costs import gflops_per_image
 from trimtab.task import Task
 
 WARM_UP = 3  # images that a throw-away stream sees first, so that compiling is not timed
 
 
-class OrderedRows:
-    """A store's features in a stream's order, read as they are asked for."""
-
-    def __init__(self, store: FeatureStore, order: NDArray[np.int64], views: int | None = None) -> None:
-        self._store, self._order = store, order
-        self.shape = (len(order), views or store.views, store.dim)
-        self.rows_checked = store.rows_checked
-
-    def __getitem__(self, rows: slice) -> NDArray[np.floating[Any]]:
-        return self._store.rows(self._order[rows])[:, : self.shape[1]]
-
-
 def execute(run: Run) -> list[Record]:
-    """Run it; a method that fails gives records that say so, and the benchmark goes on."""
+    """Run it; a method that fails gives records that say so, and the benchmark continues."""
     store = FeatureStore.open(run.store)
     if store.fingerprint != run.fingerprint:
         raise TrimtabError(f"{run.store} has changed since the benchmark was planned; run the same command again.")
     if run.views is not None and run.views > store.views:
-        raise TrimtabError(f"{run.store} has {store.views} views of each image, fewer than the {run.views} asked for.")
-    method = _method_of(run)
-    order = order_by_name(run.order, labels=store.labels, domains=store.domains, seed=run.seed)
-    abouts = {weights: _about(run, store, method, len(order), weights) for weights in run.weights}
+        raise TrimtabError(
+            f"{run.store} has {views_title(store.views)} of each image, fewer than the {run.views} asked for."
+        )
+    method = with_fixed_weights(make_method(run.method, **run.parameters))
+    rows = rows_in_order(store, run.order, run.seed, run.views)
+    abouts = {weights: _about(run, store, method, len(rows), weights) for weights in run.weights}
     try:
-        return _measured(run, store, method, order, abouts)
+        return _measured(run, store.task(), method, rows, abouts)
     except Exception as error:
-        return [_failed(about, error) for about in abouts.values()]
+        return [_failed(about, method, error) for about in abouts.values()]
 
 
-def _measured(
-    run: Run, store: FeatureStore, method: Method, order: NDArray[np.int64], abouts: dict[str, About]
-) -> list[Record]:
-    task, labels = store.task(), store.labels[order]
-    rows = OrderedRows(store, order, run.views)
+def _measured(run: Run, task: Task, method: Method, rows: OrderedRows, abouts: dict[str, About]) -> list[Record]:
     method.start(task).run(rows[0:WARM_UP])
     forget_peak_memory()
     stream = method.start(task)
     start = time.perf_counter()
     predictions = stream.run(rows, keep_parts=run.weights != ("fixed",))
     seconds = time.perf_counter() - start
-    compactness = _compactness(rows, labels) if run.method == BASELINE else None
+    compactness = _compactness(rows) if run.method == BASELINE else None
     gflops = gflops_per_image(method, classes=task.classes, dim=task.dim, views=rows.shape[1])
     records = []
     for weights, about in abouts.items():
         start = time.perf_counter()
         try:
-            fused, values = _weighed(weights, method, task, predictions, labels)
+            fused, values = weigh(weights, method, task, predictions, rows.labels)
         except Exception as error:  # the other ways of weighing are still good
-            records.append(_failed(about, error))
+            records.append(_failed(about, method, error))
             continue
         weighing = time.perf_counter() - start if weights == "auto" else 0.0
         cost = Cost(
             seconds=round(seconds + weighing, 4),
-            images_per_second=round(len(order) / (seconds + weighing), 1),
+            images_per_second=round(len(rows) / (seconds + weighing), 1),
             step_ms={},
             peak_memory_mb=round(peak_memory_mb(), 1),
             state_mb=round(state_mb(stream), 3),
             gflops_per_image=gflops,
         )
-        records.append(_scored(about, fused, labels, values, cost, compactness))
+        records.append(_scored(about, method, fused, rows.labels, values, cost, compactness))
     # Timed last: these steps write into the caches.
     waits = step_times(stream, rows)
     for record in records:
@@ -95,45 +81,17 @@ def _measured(
     return records
 
 
-def _compactness(rows: OrderedRows, labels: NDArray[np.int64]) -> float | None:
+def _compactness(rows: OrderedRows) -> float | None:
     """Of the plain views; None where every class is a single point."""
     try:
-        return metrics.compactness(rows[:][:, 0], labels)
+        return metrics.compactness(rows[:][:, 0], rows.labels)
     except TrimtabError:
         return None
 
 
-def _weighed(
-    weights: str, method: Method, task: Task, predictions: Predictions, labels: NDArray[np.int64]
-) -> tuple[Array, dict[str, float]]:
-    """The parts made one, (N, C), and the weight of each part. No method's parts depend on the weights."""
-    parts = predictions.parts
-    if weights == "fixed":
-        return predictions.probabilities, method.new_fusion(task).report()
-    if weights == "oracle":
-        known = labels >= 0
-        seen = parts if known.all() else {name: part[known] for name, part in parts.items()}  # no copy without need
-        found = oracle_weights(seen, labels[known])
-        fusion = FixedWeights(method.parts, found.weights)
-        return fusion.combine(parts), fusion.report()
-    automatic = make_method(method.name, **{**method.parameters(), "fusion": "auto"}).new_fusion(task)
-    fused = np.empty_like(predictions.probabilities)
-    for position in range(len(fused)):
-        image = {name: part[position] for name, part in parts.items()}
-        fused[position] = automatic.step(image)
-    return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}
-
-
-def _method_of(run: Run) -> Method:
-    """The method under its own fixed weights; parts are weighed alike where it would choose weights as it goes."""
-    method = make_method(run.method, **run.parameters)
-    if method.parameters().get("fusion") == "auto":
-        return make_method(run.method, **{**run.parameters, "fusion": (1.0,) * len(method.parts)})
-    return method
-
-
 def _scored(
     about: About,
+    method: Method,
     fused: Array,
     labels: NDArray[np.int64],
     values: dict[str, float],
@@ -154,16 +112,16 @@ def _scored(
         },
         along={"images": seen.tolist(), "accuracy": so_far.round(5).tolist()},
         correct=packed(scores.correct),
-        labelled=len(scores.correct),
+        labeled=len(scores.correct),
         compactness=compactness,
         cost=cost,
-        **_circumstances(),
+        **_circumstances(method),
     )
 
 
-def _failed(about: About, error: Exception) -> Record:
+def _failed(about: About, method: Method, error: Exception) -> Record:
     reason = str(error) if isinstance(error, TrimtabError) else f"{type(error).__name__}: {error}"
-    return Record(about, FAILED, reason, **_circumstances())
+    return Record(about, FAILED, reason, **_circumstances(method))
 
 
 def _about(run: Run, store: FeatureStore, method: Method, images: int, weights: str) -> About:
@@ -193,9 +151,14 @@ def _as_json_has_it(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in parameters.items()}
 
 
-def _circumstances() -> dict[str, Any]:
+def _circumstances(method: Method) -> dict[str, Any]:
     return {
-        "versions": versions(),
+        "versions": {
+            "trimtab": trimtab.__version__,
+            "code": code_fingerprint(type(method)),
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": str(os.cpu_count())},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }

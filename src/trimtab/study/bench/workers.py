@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 from trimtab.errors import TrimtabError
 from trimtab.study.bench.plan import Plan, Run
@@ -70,7 +71,7 @@ def _here(runs: Sequence[Run]) -> Iterator[tuple[Run, list[Record]]]:
 def _side_by_side(runs: Sequence[Run], count: int) -> Iterator[tuple[Run, list[Record]]]:
     others = set(active_children())
     with _environment(ONE_THREAD):
-        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_parent)
+        pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_depend_on_parent)
         try:
             waiting: dict[Future[list[Record]], Run] = {pool.submit(execute, run): run for run in runs}
             while waiting:
@@ -79,8 +80,8 @@ def _side_by_side(runs: Sequence[Run], count: int) -> Iterator[tuple[Run, list[R
                     yield waiting.pop(future), future.result()
         except BrokenProcessPool:
             raise TrimtabError(
-                "A worker process was killed, probably for want of memory; finished runs are kept, "
-                "run the same command with fewer --workers to go on."
+                "A worker process was killed, probably because memory ran out; finished runs are kept, "
+                "run the same command with fewer --workers to continue."
             ) from None
         except BaseException:  # Ctrl-C among them: do not wait for minutes of work that nobody wants
             pool.shutdown(wait=False, cancel_futures=True)
@@ -91,8 +92,17 @@ def _side_by_side(runs: Sequence[Run], count: int) -> Iterator[tuple[Run, list[R
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave_interrupts_to_parent() -> None:
+def _depend_on_parent() -> None:
+    """A worker leaves interrupts to its parent, and ends with it, even if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager

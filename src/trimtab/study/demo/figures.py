@@ -24,15 +24,15 @@ def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]], path: Path) 
     start = min(100, len(seen) - 1)  # the first few images say nothing yet
     ends = sorted((float(hits.mean()), name) for name, hits in correct.items())
     for height, (accuracy, name) in zip(_spread([100 * end[0] for end in ends]), ends, strict=True):
-        colour, _, line = look_of(name)
+        color, _, line = look_of(name)
         front = name in ("zero_shot", "mcp")
         running = 100 * np.cumsum(correct[name]) / seen
-        axes.plot(seen[start:], running[start:], color=colour, linestyle=line, linewidth=2.4 if front else 1.1)
+        axes.plot(seen[start:], running[start:], color=color, linestyle=line, linewidth=2.4 if front else 1.1)
         axes.annotate(
             f"{name}  {accuracy:.1%}",
             (1.01, height),
             xycoords=("axes fraction", "data"),
-            color=colour,
+            color=color,
             va="center",
             fontsize=9,
             fontweight="bold" if front else "normal",
@@ -87,10 +87,10 @@ def contact_sheet(
 
 
 def _frame(draw: ImageDraw.ImageDraw, corner: tuple[int, int], right: bool) -> None:
-    """Wrong ones are crossed as well as coloured, so that the sheet can be read without colours."""
+    """Wrong ones are crossed as well as colored, so that the sheet can be read without colors."""
     x, y = corner
-    colour = RIGHT if right else WRONG
-    draw.rectangle((x, y, x + THUMB - 1, y + THUMB - 1), outline=colour, width=2 if right else 3)
+    color = RIGHT if right else WRONG
+    draw.rectangle((x, y, x + THUMB - 1, y + THUMB - 1), outline=color, width=2 if right else 3)
     if not right:
-        draw.line((x, y, x + 13, y + 13), fill=colour, width=3)
-        draw.line((x, y + 13, x + 13, y), fill=colour, width=3)
+        draw.line((x, y, x + 13, y + 13), fill=color, width=3)
+        draw.line((x, y + 13, x + 13, y), fill=color, width=3)

@@ -34,8 +34,8 @@ class Finish:
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of the accuracy."""
         n, p, z = len(self.correct), self.accuracy, INTERVAL
-        centre, spread = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return (centre - spread) / (1 + z * z / n), (centre + spread) / (1 + z * z / n)
+        center, spread = p + z * z / (2 * n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        return (center - spread) / (1 + z * z / n), (center + spread) / (1 + z * z / n)
 
 
 @dataclass(frozen=True)

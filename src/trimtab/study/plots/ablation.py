@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trimtab.errors import TrimtabError
-from trimtab.study.ablations import Findings, Outcome, Study
-from trimtab.study.plots.style import BLUE, GREY, VERMILLION, axes_for, small_legend
+from trimtab.study.ablations.findings import Findings, Outcome
+from trimtab.study.ablations.studies import Study
+from trimtab.study.plots.style import BLUE, GRAY, VERMILLION, axes_for, small_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +26,11 @@ def plot_study(found: Findings, *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def _dots(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":  # noqa: ARG001
+def _dots(_study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":
     ax = axes_for(ax, 5.2, 1.2 + 0.36 * len(found))
     for place, outcome in enumerate(found):
-        mean, colour = float(outcome.mean or 0), VERMILLION if outcome.point.reference else BLUE
-        ax.errorbar(mean, place, xerr=outcome.spread, color=colour, marker="o", markersize=6, capsize=3)
+        mean, color = float(outcome.mean or 0), VERMILLION if outcome.point.reference else BLUE
+        ax.errorbar(mean, place, xerr=outcome.spread, color=color, marker="o", markersize=6, capsize=3)
         ax.annotate(f"{mean:.2f}", (mean, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
     ax.axvline(zero_shot, color="black", linestyle="--", linewidth=1)
     ax.set_yticks(range(len(found)), [outcome.point.label for outcome in found])
@@ -56,7 +57,7 @@ def _line(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | 
     return ax
 
 
-def _heat(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | None") -> "Axes":  # noqa: ARG001
+def _heat(study: Study, found: Sequence[Outcome], _zero_shot: float, ax: "Axes | None") -> "Axes":
     rows = list(dict.fromkeys(outcome.point.at[0] for outcome in found))
     columns = list(dict.fromkeys(outcome.point.at[1] for outcome in found))
     values = np.full((len(rows), len(columns)), np.nan)
@@ -68,13 +69,13 @@ def _heat(study: Study, found: Sequence[Outcome], zero_shot: float, ax: "Axes | 
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
-            colour = "black" if value > middle else "white"
-            ax.annotate(f"{value:.2f}", (column, row), ha="center", va="center", fontsize=8, color=colour)
+            color = "black" if value > middle else "white"
+            ax.annotate(f"{value:.2f}", (column, row), ha="center", va="center", fontsize=8, color=color)
     ax.set_xticks(range(len(columns)), [str(name) for name in columns])
     ax.set_yticks(range(len(rows)), [str(name) for name in rows])
     ax.set_xlabel(study.axes[1])
     ax.set_ylabel("" if isinstance(rows[0], str) else study.axes[0])
     figure = ax.get_figure(root=True)
     if figure is not None:
-        figure.colorbar(image, ax=ax, label="accuracy (%)").outline.set_edgecolor(GREY)
+        figure.colorbar(image, ax=ax, label="accuracy (%)").outline.set_edgecolor(GRAY)
     return ax

@@ -30,13 +30,13 @@ def plot_along(
     for (method, variant), records in by_method(
         records_for(results, weights=weights, dataset=name, order=order)
     ).items():
-        colour, marker, line = look_of(method)
+        color, marker, line = look_of(method)
         seen = np.asarray(records[0].along["images"])
         curves = 100 * np.array([np.interp(seen, r.along["images"], r.along["accuracy"]) for r in records])
         ax.plot(
             seen,
             curves.mean(axis=0),
-            color=colour,
+            color=color,
             linestyle=line,
             linewidth=1.4,
             marker=marker,
@@ -44,7 +44,7 @@ def plot_along(
             markevery=max(1, len(seen) // 10),
             label=title_of(method, variant),
         )
-        ax.fill_between(seen, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.12, linewidth=0)
+        ax.fill_between(seen, curves.min(axis=0), curves.max(axis=0), color=color, alpha=0.12, linewidth=0)
         settled = curves[:, len(seen) // SETTLING :]
         low, high = min(low, settled.min()), max(high, settled.max())
     if high > low:

@@ -35,13 +35,13 @@ def plot_reliability(
         confidence = (count * np.array([r.reliability["confidence"] for r in records])).sum(axis=0) / total
         accuracy = (count * np.array([r.reliability["accuracy"] for r in records])).sum(axis=0) / total
         drawn = count.sum(axis=0) >= FEWEST
-        colour, marker, line = look_of(method)
+        color, marker, line = look_of(method)
         error = 100 * float(np.mean([record.scores["ece"] for record in records]))
         label = f"{title_of(method, variant)} (ECE {error:.1f})"
         ax.plot(
             100 * confidence[drawn],
             100 * accuracy[drawn],
-            color=colour,
+            color=color,
             marker=marker,
             markersize=3.5,
             linestyle=line,

@@ -47,7 +47,7 @@ def by_method(records: Sequence[Record]) -> dict[RowKey, list[Record]]:
     return found
 
 
-def mean_accuracy(records: Sequence[Record]) -> float:
+def mean_over_datasets(records: Sequence[Record]) -> float:
     """Percent: first over the orders of each data set, then over data sets."""
     datasets: dict[str, list[float]] = {}
     for record in records:

@@ -9,7 +9,7 @@ from trimtab.study.bench.plan import BASELINE
 from trimtab.study.bench.results import Results
 from trimtab.study.bench.rows import title_of, weights_title
 from trimtab.study.metrics import Floats
-from trimtab.study.plots.chosen import by_method, mean_accuracy, records_for
+from trimtab.study.plots.chosen import by_method, mean_over_datasets, records_for
 from trimtab.study.plots.style import axes_for, look_of, small_legend
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def plot_compactness(
     weights: str = "fixed",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """One point per store and method: inverse mean distance to the class centre against the gain over zero-shot.
+    """One point per store and method: inverse mean distance to the class center against the gain over zero-shot.
 
     A line and Pearson's r with its p-value are drawn where there are at least three stores.
     """
@@ -41,23 +41,23 @@ def plot_compactness(
         compact = np.array([baseline[name].compactness for name in names], float)
         gains = np.array(
             [
-                mean_accuracy([r for r in records if r.about.dataset == name]) - 100 * baseline[name].accuracy
+                mean_over_datasets([r for r in records if r.about.dataset == name]) - 100 * baseline[name].accuracy
                 for name in names
             ]
         )
         for name, place, gain in zip(names, compact, gains, strict=True):
             highest[name] = max(highest.get(name, (place, gain)), (place, gain))
-        colour, marker, _ = look_of(method)
+        color, marker, _ = look_of(method)
         label = f"{title_of(method)}{_correlation(compact, gains)}"
-        ax.scatter(compact, gains, color=colour, marker=marker, s=40, zorder=3, label=label)
+        ax.scatter(compact, gains, color=color, marker=marker, s=40, zorder=3, label=label)
         if len(names) > 2:
             ends = np.array([compact.min(), compact.max()])
-            ax.plot(ends, np.polyval(np.polyfit(compact, gains, 1), ends), color=colour, linewidth=1)
+            ax.plot(ends, np.polyval(np.polyfit(compact, gains, 1), ends), color=color, linewidth=1)
     for name, (place, gain) in highest.items():
         ax.annotate(name, (place, gain), (3, 5), textcoords="offset points", fontsize=7, rotation=30)
     ax.margins(x=0.12, y=0.2)
     ax.axhline(0, color="black", linewidth=0.8)
-    ax.set_xlabel("compactness: 1 / mean distance to the class centre (from labels)")
+    ax.set_xlabel("compactness: 1 / mean distance to the class center (from labels)")
     ax.set_ylabel("gain over zero-shot (points)")
     ax.set_title(f"Do compact classes gain more? ({weights_title(weights)})", fontsize="medium")
     small_legend(ax)

@@ -7,7 +7,7 @@ import numpy as np
 from trimtab.errors import TrimtabError
 from trimtab.study.bench.results import Results
 from trimtab.study.bench.rows import title_of, weights_title
-from trimtab.study.plots.chosen import by_method, mean_accuracy, records_for
+from trimtab.study.plots.chosen import by_method, mean_over_datasets, records_for
 from trimtab.study.plots.style import axes_for, look_of, small_legend
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ def plot_cost(
         if not counted:
             continue
         speed = float(np.mean([r.cost.images_per_second for r in records if r.cost]))
-        colour, marker, _ = look_of(method)
-        place = (1000 * float(np.mean(counted)), mean_accuracy(records))
+        color, marker, _ = look_of(method)
+        place = (1000 * float(np.mean(counted)), mean_over_datasets(records))
         label = f"{title_of(method, variant)}, {speed:,.0f}/s"
         ax.scatter(
-            *place, _area(speed), color=colour, marker=marker, edgecolor="white", linewidth=0.8, zorder=3, label=label
+            *place, _area(speed), color=color, marker=marker, edgecolor="white", linewidth=0.8, zorder=3, label=label
         )
         drawn += 1
     if not drawn:

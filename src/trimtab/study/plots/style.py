@@ -1,5 +1,6 @@
-"""One look for all figures: colours that colour-blind readers can tell apart, shapes for those who print in grey."""
+"""One look for all figures: colors that color-blind readers can tell apart, shapes for those who print in gray."""
 
+import io
 from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import TrimtabError
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's palette. Yellow is left out: it cannot be read on white paper.
-BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GREY = (
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GRAY = (
     "#000000",
     "#E69F00",
     "#56B4E9",
@@ -19,7 +20,7 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GREY = (
     "#CC79A7",
     "#8C8C8C",
 )
-_OTHERS: Final = ((GREY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
+_OTHERS: Final = ((GRAY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
 
 
 def look_of(method: str) -> tuple[str, str, str]:
@@ -46,3 +47,12 @@ def axes_for(ax: "Axes | None", width: float = 5.2, height: float = 3.6) -> "Axe
 def small_legend(ax: "Axes", **options: Any) -> None:
     """A legend that does not shout."""
     ax.legend(fontsize="small", frameon=False, **options)
+
+
+def as_bytes(ax: "Axes", kind: str = "png") -> bytes:
+    """The whole figure around some axes, as a png, pdf or svg file."""
+    memory = io.BytesIO()
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(memory, format=kind)
+    return memory.getvalue()

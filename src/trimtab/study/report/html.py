@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from trimtab.study.report.tables import Table
+from trimtab.study.tables.table import Table
 
 _STYLE = """
 :root { color-scheme: light dark; }

@@ -5,13 +5,10 @@ from pathlib import Path
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 from trimtab.study.bench.results import Results
-from trimtab.study.plots.catalog import FIGURES, as_bytes, draw
+from trimtab.study.figures import FIGURES, draw
+from trimtab.study.plots import as_bytes
 from trimtab.study.report.html import html_page
-from trimtab.study.report.latex import latex
-from trimtab.study.report.tables import report_tables
-from trimtab.study.report.text import markdown
-
-IN_PAGE = tuple(name for name in FIGURES if name != "features")  # that one runs a method again
+from trimtab.study.tables import latex, markdown, report_tables
 
 
 def write_report(results: Results, folder: str | Path | None = None) -> list[Path]:
@@ -35,12 +32,14 @@ def report_figures(results: Results) -> dict[str, bytes]:
     """Caption -> PNG of every figure that the records allow."""
     found = {}
     datasets = sorted({record.about.dataset for record in results.records if record.ok})
-    for name in IN_PAGE:
-        for dataset in datasets if FIGURES[name].one_dataset else [None]:
+    for name, kind in FIGURES.items():
+        if kind.runs_again:
+            continue
+        for dataset in datasets if kind.one_dataset else [None]:
             try:
                 axes = draw(name, results, dataset=dataset)
             except TrimtabError:
                 continue  # too few data sets, or a method was not run: a page without that figure is still a page
-            caption = FIGURES[name].about if dataset is None else f"{dataset}: {FIGURES[name].about}"
+            caption = kind.about if dataset is None else f"{dataset}: {kind.about}"
             found[caption] = as_bytes(axes)
     return found

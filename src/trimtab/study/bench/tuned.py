@@ -1,4 +1,4 @@
-"""Presets: hyper-parameters that were chosen on some store's labels, and that say so for ever."""
+"""Tuned parameters: hyper-parameters that were chosen on some store's labels, and that say so forever."""
 
 import json
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from typing import Any
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
-FORMAT = "trimtab-preset"
+FORMAT = "trimtab-tuned"
 VERSION = 1
 
 
 @dataclass(frozen=True)
-class Preset:
+class TunedParameters:
     """A method's parameters and where they come from.
 
     On the store whose fingerprint is `tuned_on` its figures are an oracle's; on any other they are not.
@@ -37,18 +37,20 @@ class Preset:
         write_whole(target, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
     @classmethod
-    def load(cls, path: str | Path) -> "Preset":
-        """Read one that `save` has written."""
+    def load(cls, path: str | Path) -> "TunedParameters":
+        """Read what `save` has written."""
         source = Path(path).expanduser()
         try:
             content = json.loads(source.read_bytes())
             kind, version = content.pop("format"), content.pop("version")
-            if (kind, version) != (FORMAT, VERSION):
-                raise TrimtabError(f"{source} is {kind!r} of version {version}, not {FORMAT!r} of version {VERSION}.")
-            return cls(**content)
+            found = cls(**content) if (kind, version) == (FORMAT, VERSION) else None
         except OSError as error:
             raise TrimtabError(f"{source} cannot be read: {error.strerror}.") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, TrimtabError):
-                raise
-            raise TrimtabError(f"{source} is not a preset; make one with `trimtab tune`.") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise TrimtabError(f"{source} does not hold tuned parameters; make them with `trimtab tune`.") from None
+        if found is None:
+            raise TrimtabError(
+                f"{source} is {kind!r} of version {version}, not {FORMAT!r} of version {VERSION}; "
+                "make it again with `trimtab tune`."
+            )
+        return found

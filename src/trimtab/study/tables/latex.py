@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trimtab.study.report.tables import BETTER, FIRST, WORSE, Table
+from trimtab.study.tables.table import BETTER, FIRST, WORSE, Table
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.errors import TrimtabError
+from trimtab.study.bench.plan import BASELINE
 from trimtab.study.bench.record import Record
+from trimtab.study.bench.rows import RowKey, mean_accuracy
+from trimtab.study.tables.groups import Group
 
 ALPHA = 0.01
 
@@ -51,3 +54,27 @@ def compare(ours: Sequence[Record], theirs: Sequence[Record]) -> Comparison | No
     signs = {np.sign(difference) for difference in differences}
     p = max(mcnemar(mine, other) for mine, other in pairs) if len(signs) == 1 else 1.0
     return Comparison(float(np.mean(differences)), p, len(pairs))
+
+
+def against_baseline(group: Group, key: RowKey, column: str) -> Comparison | None:
+    """The method against zero-shot on the same streams."""
+    return None if key[0] == BASELINE else compare(group.records(key, column), group.records((BASELINE, ""), column))
+
+
+def against_rival(group: Group, key: RowKey, column: str) -> tuple[RowKey, Comparison] | None:
+    """The method against the best of the others, zero-shot aside; for the best one that is the second best."""
+    means = {other: mean_accuracy(group.records(other, column)) for other in group.rows if other[0] != BASELINE}
+    others = {other: mean for other, mean in means.items() if other != key and mean is not None}
+    if key[0] == BASELINE or not others:
+        return None
+    rival = max(others, key=lambda other: others[other])
+    found = compare(group.records(key, column), group.records(rival, column))
+    return None if found is None else (rival, found)
+
+
+def difference_text(found: Comparison | None) -> str:
+    """A difference in points with its p-value."""
+    if found is None:
+        return ""
+    p = "p < 0.001" if found.p < 0.001 else f"p = {found.p:.3f}"
+    return f"{found.points:+.2f} ({p})"

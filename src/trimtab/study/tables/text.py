@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from trimtab.study.report.tables import Table
+from trimtab.study.tables.table import Table
 
 
 def print_tables(tables: Sequence[Table], console: Console) -> None:

@@ -36,7 +36,7 @@ BACKBONES: Final = {
 }
 SEARCHED = "label-tuned: weights searched on the test labels"
 PER_SET = "label-tuned: hyper-parameters chosen for each set"
-TRAINED = "trained on labelled ImageNet"
+TRAINED = "trained on labeled ImageNet"
 TUNING: Final = {
     "MCP": SEARCHED,
     "MCP++": SEARCHED,

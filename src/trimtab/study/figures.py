@@ -1,12 +1,15 @@
 """The figures by name, for the command line and for the report's page."""
 
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import TrimtabError
+from trimtab.features import FeatureStore
+from trimtab.methods import make_method
+from trimtab.study import plots
 from trimtab.study.bench.results import Results
+from trimtab.study.feature_map import map_features
 from trimtab.study.plots.chosen import only_dataset
 
 if TYPE_CHECKING:
@@ -15,10 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FigureKind:
-    """What a figure shows, and whether it is about one data set or about all."""
+    """What a figure shows, whether it is about one data set or about all, and whether records are not enough for it."""
 
     about: str
     one_dataset: bool
+    runs_again: bool = False
 
 
 FIGURES = {
@@ -27,14 +31,12 @@ FIGURES = {
     "along": FigureKind("accuracy along the stream", one_dataset=True),
     "reliability": FigureKind("confidence against accuracy", one_dataset=True),
     "per-class": FigureKind("gains and losses by class", one_dataset=True),
-    "features": FigureKind("the feature space with cache members and prototypes", one_dataset=True),
+    "features": FigureKind("the feature space with cache members and prototypes", one_dataset=True, runs_again=True),
 }
 
 
 def draw(name: str, results: Results, *, dataset: str | None = None, weights: str = "fixed", **options: Any) -> "Axes":
     """Draw a figure by its name; `options` go to its function."""
-    from trimtab.study import plots
-
     match name:
         case "cost":
             return plots.plot_cost(results, weights=weights, dataset=dataset, **options)
@@ -51,21 +53,10 @@ def draw(name: str, results: Results, *, dataset: str | None = None, weights: st
     raise TrimtabError(f"There is no figure {name!r}; choose one of {', '.join(FIGURES)}.")
 
 
-def as_bytes(axes: "Axes", kind: str = "png") -> bytes:
-    """The whole figure around some axes, as a png, pdf or svg file."""
-    memory = io.BytesIO()
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    figure.savefig(memory, format=kind)
-    return memory.getvalue()
-
-
-def _features(results: Results, dataset: str | None, method: str = "mcp", **options: Any) -> "Axes":
+def _features(
+    results: Results, dataset: str | None, *, method: str = "mcp", ax: "Axes | None" = None, **options: Any
+) -> "Axes":
     """The features themselves are not in a record: the store is opened again, and the recorded run repeated."""
-    from trimtab.features import FeatureStore
-    from trimtab.methods import make_method
-    from trimtab.study import plots
-
     name = only_dataset(results, dataset)
     found = [r.about for r in results.records if r.ok and r.about.dataset == name and r.about.method == method]
     if not found:
@@ -75,4 +66,5 @@ def _features(results: Results, dataset: str | None, method: str = "mcp", **opti
         raise TrimtabError(f"The feature store {about.store} is not here any more; this figure needs it.")
     parameters = {key: tuple(value) if isinstance(value, list) else value for key, value in about.parameters.items()}
     made = make_method(method, **parameters)
-    return plots.plot_features(FeatureStore.open(about.store), made, order=about.order, seed=about.seed, **options)
+    mapped = map_features(FeatureStore.open(about.store), made, order=about.order, seed=about.seed, **options)
+    return plots.plot_features(mapped, ax=ax)

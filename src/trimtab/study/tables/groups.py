@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from trimtab.errors import TrimtabError
 from trimtab.study.bench.plan import WEIGHTS
 from trimtab.study.bench.record import About, Record
-from trimtab.study.bench.rows import RowKey, in_table_order, row_of, under_weights
-from trimtab.study.report.published import CROSS_DOMAIN, SHIFTS
+from trimtab.study.bench.rows import RowKey, in_table_order, row_of, under_weights, views_title
+from trimtab.study.tables.published import CROSS_DOMAIN, SHIFTS
 
 
 @dataclass(frozen=True)
@@ -90,4 +90,4 @@ def column_names(records: Iterable[Record]) -> dict[tuple[str, str, int], str]:
             "keep their results in different folders."
         )
     several = {key[:2] for key in stores if sum(other[:2] == key[:2] for other in stores) > 1}
-    return {key: f"{key[1]} ({key[2]} views)" if key[:2] in several else key[1] for key in stores}
+    return {key: f"{key[1]} ({views_title(key[2])})" if key[:2] in several else key[1] for key in stores}

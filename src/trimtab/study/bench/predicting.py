@@ -1,0 +1,75 @@
+"""What decides a run's figures: the rows that its method sees, in their order, and the weights of the parts.
+
+A record depends on this module and on all that it imports (see `dependencies`), so bookkeeping has no place here.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.data.orders import order_by_name
+from trimtab.engine.arrays import Array
+from trimtab.fusion import FixedWeights, oracle_weights
+from trimtab.methods.base import Method
+from trimtab.stream import Predictions
+from trimtab.task import Task
+
+if TYPE_CHECKING:
+    from trimtab.features import FeatureStore
+
+
+class OrderedRows:
+    """A store's features in a stream's order, read as they are asked for."""
+
+    def __init__(self, store: "FeatureStore", order: NDArray[np.int64], views: int | None = None) -> None:
+        self._store, self._order = store, order
+        self.shape = (len(order), views or store.views, store.dim)
+        self.labels = store.labels[order]
+        self.rows_checked = store.rows_checked
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, rows: slice) -> NDArray[np.floating[Any]]:
+        return self._store.rows(self._order[rows])[:, : self.shape[1]]
+
+
+def rows_in_order(store: "FeatureStore", order: str, seed: int, views: int | None = None) -> OrderedRows:
+    """The rows of a store in an order by its name; only the first `views` of each image, if so many are given."""
+    return OrderedRows(store, order_by_name(order, labels=store.labels, domains=store.domains, seed=seed), views)
+
+
+def with_fixed_weights(method: Method) -> Method:
+    """The method under its own fixed weights; parts are weighed alike where it would choose weights as it goes."""
+    if method.parameters().get("fusion") == "auto":
+        return with_fusion(method, (1.0,) * len(method.parts))
+    return method
+
+
+def with_fusion(method: Method, fusion: str | tuple[float, ...]) -> Method:
+    """The same method with its parts weighed in another way."""
+    changes: dict[str, Any] = {"fusion": fusion}
+    return replace(method, **changes)
+
+
+def weigh(
+    weights: str, method: Method, task: Task, predictions: Predictions, labels: NDArray[np.int64]
+) -> tuple[Array, dict[str, float]]:
+    """The parts made one, (N, C), and the weight of each part. No method's parts depend on the weights."""
+    parts = predictions.parts
+    if weights == "fixed":
+        return predictions.probabilities, method.new_fusion(task).report()
+    if weights == "oracle":
+        known = labels >= 0
+        seen = parts if known.all() else {name: part[known] for name, part in parts.items()}  # no copy without need
+        found = oracle_weights(seen, labels[known])
+        fusion = FixedWeights(method.parts, found.weights)
+        return fusion.combine(parts), fusion.report()
+    automatic = with_fusion(method, "auto").new_fusion(task)
+    fused = np.empty_like(predictions.probabilities)
+    for position in range(len(fused)):
+        image = {name: part[position] for name, part in parts.items()}
+        fused[position] = automatic.step(image)
+    return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}

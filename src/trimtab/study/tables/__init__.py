@@ -1,0 +1,32 @@
+"""Tables from the records of a benchmark: as data, and for the terminal, Markdown and LaTeX."""
+
+from trimtab.study.tables.ablation import ablation_table
+from trimtab.study.tables.accuracy import accuracy_table
+from trimtab.study.tables.details import cost_table, quality_table, report_tables
+from trimtab.study.tables.groups import Group, groups_of
+from trimtab.study.tables.latex import latex
+from trimtab.study.tables.published import PUBLISHED, misprints
+from trimtab.study.tables.significance import Comparison, compare, mcnemar
+from trimtab.study.tables.table import Cell, Row, Table
+from trimtab.study.tables.text import markdown, print_tables
+
+__all__ = [
+    "PUBLISHED",
+    "Cell",
+    "Comparison",
+    "Group",
+    "Row",
+    "Table",
+    "ablation_table",
+    "accuracy_table",
+    "compare",
+    "cost_table",
+    "groups_of",
+    "latex",
+    "markdown",
+    "mcnemar",
+    "misprints",
+    "print_tables",
+    "quality_table",
+    "report_tables",
+]
