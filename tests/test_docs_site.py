@@ -16,7 +16,7 @@ from trimtab.methods import method_class
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [f"trimtab.{room}" for room in ("engine", "fusion", "encoders", "prompts", "data", "features")]
-ROOMS += [f"trimtab.study.{room}" for room in ("bench", "report", "plots")]
+ROOMS += [f"trimtab.study.{room}" for room in ("bench", "tables", "plots", "report", "ablations")]
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,7 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.fetches("cifar10", "groceries")
 @pytest.mark.parametrize("page", PAGES)
 def test_what_the_page_shows_happens(page, desk, monkeypatch):
     found = blocks(ROOT / page)

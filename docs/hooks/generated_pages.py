@@ -30,6 +30,7 @@ OUTSIDE = {
     "README.md": "index.md",
     "examples/recent/recent.py": "examples/recent/recent.py",
 }
+STUDY = ("bench", "metrics", "tables", "plots", "report", "ablations")
 # Page of the reference -> its title, and the packages whose public names it shows.
 ROOMS = {
     "engine": ("Engine", ["trimtab.engine"]),
@@ -38,10 +39,7 @@ ROOMS = {
     "prompts": ("Prompts", ["trimtab.prompts"]),
     "data": ("Data", ["trimtab.data"]),
     "features": ("Feature stores", ["trimtab.features"]),
-    "study": (
-        "Studies",
-        ["trimtab.study.bench", "trimtab.study.metrics", "trimtab.study.report", "trimtab.study.plots"],
-    ),
+    "study": ("Studies", [f"trimtab.study.{part}" for part in STUDY]),
 }
 METHODS_INTRODUCTION = """# Methods
 
@@ -105,16 +103,16 @@ def methods() -> str:
     sections = [METHODS_INTRODUCTION]
     for name in list_methods():
         found = method_class(name)
-        if found.__module__.startswith("trimtab."):  # an installed plug-in documents itself
-            module = directive(
-                found.__module__, show_root_heading="false", show_root_toc_entry="false", members="false"
-            )
-            described = directive(f"{found.__module__}.{found.__qualname__}", members="false", show_signature="false")
-            sections += [f"## `{name}`", module, described, parameter_table(found)]
+        if not found.__module__.startswith("trimtab."):  # an installed plug-in documents itself
+            continue
+        about = directive(found.__module__, show_root_heading="false", show_root_toc_entry="false", members="false")
+        head = {"members": "false", "show_signature": "false", "separate_signature": "false"}
+        sections += [f"## `{name}`", about, directive(f"{found.__module__}.{found.__qualname__}", **head)]
+        sections += [parameter_table(found)]
     sections += ["## Finding and making them", *map(directive, ("trimtab.list_methods", "trimtab.make_method"))]
     sections += [directive("trimtab.preset"), "## What every method is"]
-    sections += map(directive, ("trimtab.methods.base.Method", "trimtab.methods.base.CacheMethod"))
-    sections += [directive("trimtab.check_method")]
+    sections += map(directive, (f"trimtab.methods.base.{name}" for name in ("Method", "CacheMethod", "WeighedMethod")))
+    sections += [directive("trimtab.methods.three_caches.ThreeCacheMethod.paper"), directive("trimtab.check_method")]
     return "\n\n".join(sections) + "\n"
 
 
