@@ -6,17 +6,26 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import trimtab
+from docs_blocks import blocks
 from trimtab.cli.main import VERBS
 from trimtab.methods import method_class
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [f"trimtab.{room}" for room in ("engine", "fusion", "encoders", "prompts", "data", "features")]
 ROOMS += [f"trimtab.study.{room}" for room in ("bench", "tables", "plots", "report", "ablations")]
+
+
+def test_the_architecture_page_shows_the_layers_of_the_contract():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
+    shown = [block.text.split("\n") for block in blocks(ROOT / "docs" / "architecture.md") if block.language == "text"]
+    assert [layer for layer in layers if layer != "__main__"] in [lines[:-1] for lines in shown]
 
 
 @pytest.fixture(scope="module")
