@@ -3,6 +3,7 @@
 The lowest layer beside `errors`. What costs time to import (rich, filelock, the web) is imported where it is used.
 """
 
+import glob
 import hashlib
 import os
 from collections.abc import Iterator
@@ -83,26 +84,26 @@ def download(
         raise OSError(f"{address} gave an answer that is not HTTP: {error!r}") from error
 
 
-class FolderLock:
-    """One writer per folder, because two would overwrite each other's files.
+class _Lock:
+    """One writer, because two would overwrite each other's work.
 
-    The system lets go of the lock when the process ends, however it ends.
+    The system lets go of the lock when the process ends, however it ends. What a kill has left of the earlier writer's
+    unfinished files (`leftovers`, a pattern) is removed.
     """
 
-    FILE = ".lock"
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, file: Path, leftovers: str, refusal: str) -> None:
         import filelock
 
-        self._path = folder / self.FILE
+        self._path = file
         # Not bound to a thread: a writer may be closed by another thread than the one that opened it.
         self._lock = filelock.FileLock(self._path, timeout=0, thread_local=False)
         try:
             self._lock.acquire()
         except filelock.Timeout:
-            raise TrimtabError(
-                f"Another process is writing to {folder}; wait for it, or choose another folder."
-            ) from None
+            raise TrimtabError(refusal) from None
+        for leftover in file.parent.glob(leftovers):
+            with suppress(OSError):  # it is only in the way
+                leftover.unlink()
 
     def release(self, *, remove: bool = False) -> None:
         """Let others write; `remove` also deletes the lock's file. Releasing twice does nothing."""
@@ -114,10 +115,39 @@ class FolderLock:
         self._lock.release()
 
 
+class FolderLock(_Lock):
+    """One writer per folder."""
+
+    FILE = ".lock"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            folder / self.FILE,
+            _temporary_name("*", "*"),
+            f"Another process is writing to {folder}; wait for it, or choose another folder.",
+        )
+
+
+class FileLock(_Lock):
+    """One writer per file, recognized under every link to it; the lock is a hidden file beside it."""
+
+    def __init__(self, file: Path) -> None:
+        real = file.expanduser().resolve()
+        try:
+            real.parent.stat()  # or the lock would create the folder
+            super().__init__(
+                real.with_name(f".{real.name}.lock"),
+                _temporary_name(glob.escape(real.name), "*"),
+                f"Another process is using {file}; wait for it, or choose another file.",
+            )
+        except OSError as error:
+            raise TrimtabError(f"{file} cannot be written: {error.strerror or error}.") from None
+
+
 @contextmanager
 def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
     """A file under a temporary name, which takes the name `path` once it is complete and on the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(_temporary_name(path.name, str(os.getpid())))
     try:
         with temporary.open("wb") as file:
             yield file
@@ -132,6 +162,10 @@ def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _temporary_name(name: str, process: str) -> str:
+    return f".{name}.{process}.part"
 
 
 def _pieces_with_progress(answer: IO[bytes], what: str, length: int | None) -> Iterator[bytes]:
