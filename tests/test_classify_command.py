@@ -358,8 +358,7 @@ def test_standard_output_on_a_full_disk_is_one_sentence(photos, format):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("- <&-", "Standard input is closed; give paths, or pipe them in."),
-        ("photos >&-", "Standard output is closed; give a file for the lines, with -o."),
+        ("- <&-", "There are no images in standard input."),
         ("- 0>x", "Standard input cannot be read: Bad file descriptor."),  # open for writing only
         ("- </dev/null", "There are no images in standard input."),
     ],
@@ -369,6 +368,13 @@ def test_closed_and_odd_streams_are_one_sentence(photos, arguments, words):
     run = subprocess.run(["sh", "-c", command, sys.executable, LAUNCHER], stderr=subprocess.PIPE, text=True)
     assert run.returncode == 2
     assert run.stderr == f"trimtab: {words}\n"
+
+
+def test_lines_for_a_closed_standard_output_go_nowhere(photos):
+    command = f'"$0" -c "$1" photos {" ".join(LABELS)} --state state >&-'
+    run = subprocess.run(["sh", "-c", command, sys.executable, LAUNCHER], stderr=subprocess.PIPE, text=True)
+    assert (run.returncode, run.stderr) == (0, "Classified: 12\n")
+    assert learned("state").seen == 12
 
 
 def test_a_terminal_that_lacks_letters_and_csv_that_does_not(photos):

@@ -87,11 +87,10 @@ def download(
 class _Lock:
     """One writer, because two would overwrite each other's work.
 
-    The system lets go of the lock when the process ends, however it ends. What a kill has left of the earlier writer's
-    unfinished files (`leftovers`, a pattern) is removed.
+    The system lets go of the lock when the process ends, however it ends.
     """
 
-    def __init__(self, file: Path, leftovers: str, refusal: str) -> None:
+    def __init__(self, file: Path, refusal: str) -> None:
         import filelock
 
         self._path = file
@@ -101,9 +100,6 @@ class _Lock:
             self._lock.acquire()
         except filelock.Timeout:
             raise TrimtabError(refusal) from None
-        for leftover in file.parent.glob(leftovers):
-            with suppress(OSError):  # it is only in the way
-                leftover.unlink()
 
     def release(self, *, remove: bool = False) -> None:
         """Let others write; `remove` also deletes the lock's file. Releasing twice does nothing."""
@@ -121,11 +117,8 @@ class FolderLock(_Lock):
     FILE = ".lock"
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(
-            folder / self.FILE,
-            _temporary_name("*", "*"),
-            f"Another process is writing to {folder}; wait for it, or choose another folder.",
-        )
+        refusal = f"Another process is writing to {folder}; wait for it, or choose another folder."
+        super().__init__(folder / self.FILE, refusal)
 
 
 class FileLock(_Lock):
@@ -135,19 +128,19 @@ class FileLock(_Lock):
         real = file.expanduser().resolve()
         try:
             real.parent.stat()  # or the lock would create the folder
-            super().__init__(
-                real.with_name(f".{real.name}.lock"),
-                _temporary_name(glob.escape(real.name), "*"),
-                f"Another process is using {file}; wait for it, or choose another file.",
-            )
+            refusal = f"Another process is using {file}; wait for it, or choose another file."
+            super().__init__(real.with_name(f".{real.name}.lock"), refusal)
         except OSError as error:
             raise TrimtabError(f"{file} cannot be written: {error.strerror or error}.") from None
+        for leftover in real.parent.glob(f".{glob.escape(real.name)}.*.part"):  # of a writer that was killed
+            with suppress(OSError):
+                leftover.unlink()
 
 
 @contextmanager
 def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
     """A file under a temporary name, which takes the name `path` once it is complete and on the disk."""
-    temporary = path.with_name(_temporary_name(path.name, str(os.getpid())))
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
             yield file
@@ -162,10 +155,6 @@ def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _temporary_name(name: str, process: str) -> str:
-    return f".{name}.{process}.part"
 
 
 def _pieces_with_progress(answer: IO[bytes], what: str, length: int | None) -> Iterator[bytes]:

@@ -1,5 +1,6 @@
 """`trimtab classify`: your own pictures, one line each, adapting as it goes."""
 
+import io
 import logging
 import sys
 import time
@@ -55,7 +56,7 @@ def classify(
     device: Device = "cpu",
     precision: Precision = "fp32",
 ) -> None:
-    r"""Classify your images, getting better with each of them.
+    """Classify your images, getting better with each of them.
 
     The names are of your choice; nothing is labeled, nothing is trained. Each image gets one line. With --state, what
     is learned is kept and used next time; if a run with --state and --out is stopped or killed, the same command
@@ -64,11 +65,9 @@ def classify(
     \b
     Examples:
       trimtab classify photos/ --labels cat,dog,frog
-      trimtab classify photos/ --labels-file names.txt \
-          --format csv -o photos.csv --state photos.state
-      find /camera -name '*.jpg' | trimtab classify - --labels cat,dog \
-          --format jsonl --top 3
-    """
+      trimtab classify photos/ --labels cat,dog -f csv -o out.csv --state kept
+      find /camera -name '*.jpg' | trimtab classify - --labels cat,dog -f jsonl
+    """  # noqa: D301  (not a raw string: click looks for the character itself)
     from rich.console import Console
 
     from trimtab.cli.labels import given_labels
@@ -122,8 +121,6 @@ class _GivenImages:
     def listed(self, notes: "Console", *, bar: bool) -> Iterable[str]:
         """The images, with a bar where no lines show that something happens."""
         piped = "-" in self._paths
-        if piped and sys.stdin is None:
-            raise TrimtabError("Standard input is closed; give paths, or pipe them in.")
         images: Iterable[str] = self._images()
         if not piped:
             images = list(images)
@@ -153,9 +150,10 @@ class _GivenImages:
         from trimtab.data.folder import Listing
 
         if path == "-":
-            keep_odd_names(sys.stdin)
+            lines = sys.stdin or io.StringIO()  # one that is closed is empty
+            keep_odd_names(lines)
             try:
-                yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
+                yield from (line.rstrip("\r\n") for line in lines if line.strip())
             except OSError as error:
                 raise TrimtabError(f"Standard input cannot be read: {error.strerror or error}.") from None
         elif Path(path).is_dir():

@@ -29,9 +29,8 @@ class PrintedLines:
     lost_one = False  # nothing is ever continued from standard output, so no line is owed to anyone
 
     def __init__(self, format: LineFormat) -> None:
-        if sys.stdout is None:
-            raise TrimtabError("Standard output is closed; give a file for the lines, with -o.")
-        self._format, self._stdout = format, sys.stdout
+        self._format = format
+        self._stdout = sys.stdout or io.TextIOWrapper(io.BytesIO())  # lines for one that is closed go nowhere
         self._encoding = "utf-8" if format.for_programs else self._stdout.encoding or "utf-8"
         self.unlearned: list[tuple[str, bytes]] = []
         self.written = 0
