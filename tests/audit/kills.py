@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests.audit.kill_processes import COLD_LOG, LOG, Run, start, warm_up
 from tests.audit.kill_scenarios import SCENARIOS, AuditError, Scenario
+from trimtab.errors import TrimtabError
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 KILLS_PER_CASE = 4  # at most; then it may finish
@@ -90,7 +91,7 @@ class KillRunner:
         story: list[str] = []
         try:
             self._kill_and_resume(scenario, folder, story)
-            scenario.check_finished(folder, self._whole(scenario))
+            _check_finished(scenario, folder, self._whole(scenario))
             if "Traceback" in _said(folder, LOG):
                 raise AuditError("tracebacks", _said(folder, LOG))
         except AuditError as trouble:
@@ -135,6 +136,13 @@ class KillRunner:
 
     def _whole(self, scenario: Scenario) -> Path:
         return self._place / f"whole {scenario.name}"
+
+
+def _check_finished(scenario: Scenario, folder: Path, whole: Path) -> None:
+    try:
+        scenario.check_finished(folder, whole)
+    except (OSError, TrimtabError) as error:  # a result that is missing or damaged
+        raise AuditError("lost", str(error)) from error
 
 
 def _expect(run: Run, folder: Path, code: int) -> None:
