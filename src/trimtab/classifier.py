@@ -80,7 +80,11 @@ class Classifier:
         `image` is a path, a file's bytes, a Pillow image, or an array of RGB bytes of shape (height, width, 3). One
         that cannot be read is refused before anything is learned from it.
         """
-        probabilities = self.stream.step(self.features(image)).probabilities
+        return self.classify_features(self.features(image), top=top)
+
+    def classify_features(self, features: NDArray[np.float32], *, top: int | None = None) -> list[Guess]:
+        """The same for an image whose `features` are known: the part that learns, wholly or not at all."""
+        probabilities = self.stream.step(features).probabilities
         best_first = np.argsort(-probabilities, kind="stable")[:top]
         guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
         _log.debug("image %d: %s", self.seen, guesses[:1])

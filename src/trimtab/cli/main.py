@@ -81,8 +81,15 @@ def run() -> None:
         sys.exit(WRONG_USE)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:  # what typer makes of Ctrl-C
-            print("Interrupted; finished work is kept. Run the same command again to continue.", file=sys.stderr)
+            _say_interrupted()
         raise
+    except KeyboardInterrupt:  # before or after typer looks after it
+        _say_interrupted()
+        sys.exit(INTERRUPTED)
+
+
+def _say_interrupted() -> None:
+    print("Interrupted; finished work is kept. Run the same command again to continue.", file=sys.stderr)
 
 
 def _complain(sentence: str) -> None:
