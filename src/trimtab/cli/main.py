@@ -26,6 +26,7 @@ VERBS: tuple[str, ...] = (
     "encode",
     "bench",
     "report",
+    "compare",
     "plot",
     "ablate",
     "theory",
@@ -38,7 +39,7 @@ VERBS: tuple[str, ...] = (
 # Packages that only some verbs need, and the extra that brings them.
 EXTRAS = {
     "matplotlib": "plots",
-    **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl"), "bench"),
+    **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl", "msgspec"), "bench"),
 }
 
 WRONG_USE, INTERRUPTED = 2, 130
