@@ -72,6 +72,9 @@ OneWeighting = Annotated[
     ),
 ]
 
+# What is written.
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Also replace files that trimtab did not write.")]
+
 # Runs.
 Workers = Annotated[int | None, typer.Option(help="Single-threaded processes; as many as cores if not given.")]
 SkipExisting = Annotated[
