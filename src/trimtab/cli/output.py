@@ -1,8 +1,11 @@
-"""What a verb prints on standard output: JSON for programs, or a console for tables."""
+"""Where a verb's results go: JSON or tables on standard output, and a folder for files."""
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,6 +18,12 @@ def show_json(content: Any) -> None:
     from trimtab.study.as_json import without_nan
 
     sys.stdout.write(json.dumps(without_nan(content), indent=1, allow_nan=False, default=str) + "\n")
+
+
+def folder_for(out: Path, what: str) -> None:
+    """Refuse a file where a folder is meant, before any work is done for it."""
+    if out.expanduser().is_file():
+        raise TrimtabError(f"{out} is a file; give a folder for {what} with -o.")
 
 
 def table_console() -> "Console":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trimtab.cli.options import Json, Results
+from trimtab.cli.options import Json, Overwrite, Results
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for report.md, .tex and .html; RESULTS if not given.")
@@ -15,7 +15,9 @@ Full = Annotated[
 ]
 
 
-def report(results: Results, out: Out = None, full: Full = False, json: Json = False) -> None:
+def report(
+    results: Results, out: Out = None, full: Full = False, overwrite: Overwrite = False, json: Json = False
+) -> None:
     """Show the tables of a benchmark, and write them to files.
 
     The files are Markdown, LaTeX and one HTML page. A damaged or edited record is left out and named, and makes the
@@ -27,14 +29,18 @@ def report(results: Results, out: Out = None, full: Full = False, json: Json = F
       trimtab report results/ --full -o paper/tables
       trimtab report results/ --json | jq '.figures[].accuracy'
     """  # noqa: D301
-    from trimtab.cli.output import show_json, table_console
+    from trimtab.cli.output import folder_for, show_json, table_console
     from trimtab.files import say
     from trimtab.study.bench import read_results
     from trimtab.study.report import write_report
     from trimtab.study.tables import accuracy_table, groups_of, print_tables, report_data, report_tables
 
+    if out is not None:
+        folder_for(out, "the report")
     found = read_results(results)
-    written = write_report(found, out)  # before anything is shown: who reads it may stop reading at any line
+    written = write_report(
+        found, out, overwrite=overwrite
+    )  # before anything is shown: who reads it may stop reading at any line
     if found.note:
         say(found.note)
     if json:

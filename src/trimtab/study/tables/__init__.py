@@ -1,6 +1,6 @@
 """Tables from the records of a benchmark: as data, and for the terminal, Markdown and LaTeX."""
 
-from trimtab.study.tables.ablation import ablation_table
+from trimtab.study.tables.ablation import ablation_data, ablation_table
 from trimtab.study.tables.accuracy import accuracy_table
 from trimtab.study.tables.data import comparison_data, report_data
 from trimtab.study.tables.details import cost_table, quality_table, report_tables
@@ -27,6 +27,7 @@ __all__ = [
     "Row",
     "SideBySide",
     "Table",
+    "ablation_data",
     "ablation_table",
     "accuracy_table",
     "changed_images",
