@@ -30,6 +30,9 @@ Verbose = Annotated[
     int, typer.Option("--verbose", "-v", count=True, show_default=False, help="Log to stderr; -vv logs more.")
 ]
 
+# Every verb that prints a table.
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, and nothing else, on standard output.")]
+
 # What is read.
 Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")]
 Results = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder written by `trimtab bench`.")]

@@ -43,6 +43,7 @@ def plot(
       trimtab plot features results --dataset cifar10 -m mcp --projection tsne
     """  # noqa: D301  (the \b keeps the lines below it apart)
     from trimtab.errors import TrimtabError
+    from trimtab.files import say
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
     from trimtab.study.figures import draw
@@ -60,6 +61,9 @@ def plot(
         if value is not None and name in FIGURES and option not in options:
             raise TrimtabError(f"The figure {name!r} takes no --{option}; leave it out.")
     refuse_foreign(target, overwrite=overwrite)
-    axes = draw(name, read_results(results), dataset=dataset, weights=weights, **options)
+    found = read_results(results)
+    if found.note:
+        say(found.note)
+    axes = draw(name, found, dataset=dataset, weights=weights, **options)
     write_output(target, as_bytes(axes, target.suffix[1:]), overwrite=overwrite)
     typer.echo(f"written: {target}")

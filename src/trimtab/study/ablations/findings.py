@@ -1,10 +1,10 @@
 """A study on a store: its runs, and what they came to."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from trimtab.errors import TrimtabError
 from trimtab.methods import make_method
 from trimtab.study.ablations.studies import Point, Study, study_by_name
 from trimtab.study.bench.plan import BASELINE, Plan, Run, labeled_store, possible_weights
@@ -64,8 +64,9 @@ class Findings:
 
     @property
     def zero_shot_accuracy(self) -> float:
-        """Percent."""
-        return 100 * float(np.mean([record.accuracy for record in self.zero_shot]))
+        """Percent; NaN if zero-shot itself has failed."""
+        mean = mean_accuracy(self.zero_shot)
+        return math.nan if mean is None else mean
 
     @property
     def reference(self) -> Outcome | None:
@@ -83,6 +84,8 @@ def make_ablation(
     name: str, store: str | Path, *, method: str | None = None, seeds: int = 3, weights: str = "fixed"
 ) -> Ablation:
     """A study on a store; `method` is the one under study, where it is one."""
+    if seeds < 1:
+        raise TrimtabError(f"At least one order is needed, not {seeds}.")
     study, opened = study_by_name(name), labeled_store(store)
     points = study.points(opened, method or study.default_method)
 

@@ -45,7 +45,7 @@ def _group_section(results: Results, group: Group) -> Section:
 def _column_section(results: Results, group: Group, column: str) -> Section:
     records = [record for row in group.rows for record in group.records(row, column)]
     quality = _pictures(("along", "reliability", "per-class"), results, records, group.weights)
-    return Section(column_title(column), (quality_table(group, column), *quality, cost_table(group, column)))
+    return Section(column_title(group, column), (quality_table(group, column), *quality, cost_table(group, column)))
 
 
 def _pictures(names: Iterable[str], results: Results, records: list[Record], weights: str) -> list[Picture]:
