@@ -20,9 +20,15 @@ def data(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A data set to read and describe.")] = None,
     root: Root = None,
 ) -> None:
-    """List the data sets, and which of them are present below --root.
+    r"""List the data sets, and which of them are present below --root.
 
     With a NAME, read that data set, check it against the paper's table and show what it holds.
+
+    \b
+    Examples:
+      trimtab data --root /data
+      trimtab data eurosat --root /data
+      trimtab data photos/
     """
     from rich.console import Console
 
