@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test lint unit bench clean
+.PHONY: demo test lint unit bench audit clean
 .DEFAULT_GOAL := test
 
 # The stamp is renewed only when a file that decides what is installed has changed.
@@ -31,6 +31,10 @@ test: lint unit
 
 bench: $(VENV)/ready
 	$(BIN)/python -m benchmarks
+
+# Bad inputs, damaged files and kills, all of them; the suite runs a quick part of each.
+audit: $(VENV)/ready
+	$(BIN)/python -m tests.audit
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
