@@ -16,11 +16,8 @@ from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
 from trimtab.errors import TrimtabError
 from trimtab.fusion.weights import Fusion
-<<<<<<< HEAD
 from trimtab.interrupts import HoldInterrupts
-=======
 from trimtab.notebook import prediction_html, predictions_html, stream_html
->>>>>>> figures
 from trimtab.registry import make_method
 from trimtab.task import Task
 
