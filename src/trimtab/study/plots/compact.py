@@ -82,7 +82,7 @@ def plot_compactness(
 def _name_points(ax: "Axes", highest: dict[str, tuple[float, float]]) -> None:
     """Names in a row above the points, moved apart where points are close, each with a thin line to its point."""
     bottom, top = ax.get_ylim()
-    ax.set_ylim(bottom, top + 0.4 * (top - bottom))
+    ax.set_ylim(bottom, top + 0.3 * (top - bottom))
     left, right = ax.get_xlim()
     last = -np.inf
     for name, (place, gain) in sorted(highest.items(), key=lambda item: item[1]):
@@ -94,7 +94,14 @@ def _name_points(ax: "Axes", highest: dict[str, tuple[float, float]]) -> None:
             fontsize=7,
             rotation=35,
             rotation_mode="anchor",
-            arrowprops={"arrowstyle": "-", "color": GRAY, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 4},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": GRAY,
+                "linewidth": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 4,
+                "relpos": (0, 0),
+            },
         )
 
 
