@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.engine import inputs
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block, Image
@@ -80,7 +81,7 @@ class Stream:
 
     def __init__(self, method: Steps, task: Task) -> None:
         self.method = method
-        self.task = task
+        self.task = arguments.instance("task", task, Task, "a trimtab.Task")
         self.reset()
 
     def reset(self) -> None:
@@ -115,7 +116,7 @@ class Stream:
         `features` may be a memory map or a feature store; it is read block by block. `keep_parts=False` keeps only the
         fused probabilities, a quarter of MCP's memory. `progress` is called with the number of images done.
         """
-        rows: Any = features if hasattr(features, "shape") else np.asarray(features)
+        rows = inputs.stream_rows(features)
         images, _ = inputs.stream_shape(rows, self.task.dim)
         inputs.refuse_bad_rows(rows, self.task.dim)  # before the first image is written
         names = self.method.parts if keep_parts else ()
@@ -177,7 +178,7 @@ class Stream:
         method, task = self.method, self.task
         names, parameters = list(task.class_names), method.parameters()
         saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays())
-        write_state(Path(path), saved)
+        write_state(arguments.place("path", path), saved)
 
     @classmethod
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
@@ -185,8 +186,9 @@ class Stream:
 
         The task must be the one it was saved with. `method` is needed only for a method that trimtab does not know.
         """
-        saved = read_state(Path(path))
-        check_task(Path(path), saved, task)
+        file = arguments.place("path", path)
+        saved = read_state(file)
+        check_task(file, saved, arguments.instance("task", task, Task, "a trimtab.Task"))
         if method is None:
             method = make_method(saved.method, **saved.parameters)
         elif (method.name, method.parameters()) != (saved.method, saved.parameters):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 UNIT_TOLERANCE = 1e-2  # float16 text features are unit only to about 1e-3
@@ -25,14 +26,13 @@ class Task:
     fingerprint: str = field(init=False, repr=False)
 
     def __init__(self, class_names: Sequence[str], text_prototypes: ArrayLike, logit_scale: float = 100.0) -> None:
-        names = tuple(str(name) for name in class_names)
+        names = arguments.names("class_names", class_names)
         text = _checked_text(names, text_prototypes)
-        if not (np.isfinite(logit_scale) and logit_scale > 0):
-            raise TrimtabError(f"logit_scale must be a positive number, not {logit_scale!r}; CLIP's is 100.")
+        scale = arguments.positive("logit_scale", logit_scale, "; CLIP's is 100")
         object.__setattr__(self, "class_names", names)
         object.__setattr__(self, "text_prototypes", text)
-        object.__setattr__(self, "logit_scale", float(logit_scale))
-        object.__setattr__(self, "fingerprint", _fingerprint(names, text, float(logit_scale)))
+        object.__setattr__(self, "logit_scale", scale)
+        object.__setattr__(self, "fingerprint", _fingerprint(names, text, scale))
 
     @property
     def classes(self) -> int:
@@ -51,7 +51,8 @@ def _checked_text(names: tuple[str, ...], text_prototypes: ArrayLike) -> NDArray
     repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if repeated:
         raise TrimtabError(f"class_names holds {repeated[0]!r} more than once; give every class a name of its own.")
-    text = np.array(text_prototypes, dtype=np.float32)
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinity, which is refused below
+        text = arguments.numbers("text_prototypes", text_prototypes).astype(np.float32)
     if text.ndim != 2 or text.shape[1] < 1:
         raise TrimtabError(f"text_prototypes must have the shape (classes, dimensions), not {text.shape}.")
     if len(text) != len(names):

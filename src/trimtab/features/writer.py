@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features.manifest import MANIFEST, TEXT, UNFINISHED, Manifest, StoreInfo, read_manifest, write_manifest
 from trimtab.features.progress import PROGRESS, Progress, as_npy
@@ -30,7 +31,7 @@ class FeatureWriter:
     """
 
     def __init__(self, path: str | Path, info: StoreInfo, text: NDArray[np.float32]) -> None:
-        self.path = Path(path).expanduser()
+        self.path = arguments.place("path", path)
         self._info = info
         Task(info.class_names, text, info.logit_scale)  # whatever is wrong with the texts is said before hours of work
         if text.shape[1] != info.dim:

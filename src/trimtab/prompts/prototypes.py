@@ -9,11 +9,12 @@ import io
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.files import cache_folder, write_whole
 from trimtab.prompts.sentences import Cupl, prompts_for
@@ -22,6 +23,7 @@ SENTENCES_AT_A_TIME = 256
 SECONDS_BETWEEN_SAVES = 20.0
 
 
+@runtime_checkable
 class TextEncoder(Protocol):
     """What prototypes need of an encoder."""
 
@@ -47,6 +49,7 @@ def text_prototypes(
     from rich.console import Console
     from rich.progress import Progress
 
+    arguments.instance("encoder", encoder, TextEncoder, "an encoder, as trimtab.load_encoder gives")
     prompts = prompts_for(class_names, templates, cupl)
     sentences = list(prompts.values())
     kept = cache_folder("text") / f"{_key(encoder, prompts)}.npy"
