@@ -480,7 +480,7 @@ def test_a_writer_may_try_again_after_a_full_disk(tmp_path, monkeypatch):
 
 
 def test_wrong_descriptions_are_refused():
-    with pytest.raises(TrimtabError, match="float16 or float32, not as float64"):
+    with pytest.raises(TrimtabError, match="float16 or float32, not as 'float64'"):
         description(dtype="float64")
     with pytest.raises(TrimtabError, match="23 images but 2 labels"):
         description(labels=(0, 1))
@@ -579,6 +579,16 @@ def test_names_in_any_script_and_names_that_are_not_utf8(tmp_path):
     store = write(tmp_path / "s", description(ids=ids, class_names=("chat", "犬", "hibou", "crapaud")))
     assert FeatureStore.open(store.path).ids == ids
     assert FeatureStore.open(store.path).class_names[1] == "犬"
+
+
+def test_the_next_writer_sweeps_what_a_kill_left(tmp_path):
+    write(tmp_path / "s", stop=8)
+    (tmp_path / "s" / ".shard-00001.npy.71.part").write_bytes(b"half")
+    write(tmp_path / "s")
+    assert not list((tmp_path / "s").glob(".*"))
+    (tmp_path / "s" / ".manifest.json.71.part").write_bytes(b"half")
+    write(tmp_path / "s")  # nothing to do, but it holds the lock
+    assert not list((tmp_path / "s").glob(".*.part"))
 
 
 def test_manifest_is_plain_json(store):

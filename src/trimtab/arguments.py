@@ -122,6 +122,19 @@ def instance(name: str, value: Kind, kind: Any, example: str) -> Kind:
     return value
 
 
+def names_or_paths(name: str, value: Kind) -> Kind:
+    """A list of strings or paths; one alone is refused, whose letters would be taken for names."""
+    if isinstance(value, list | tuple) and value and all(isinstance(each, str | os.PathLike) for each in value):
+        return value
+    raise TrimtabError(f"{name} must be a list of at least one name or path, not {shown(value)}.")
+
+
+def callback(name: str, value: object) -> None:
+    """Something that can be called, or None."""
+    if value is not None and not callable(value):
+        raise TrimtabError(f"{name} must be a function, or None, not {shown(value)}.")
+
+
 def numbers(name: str, value: object) -> "NDArray[Any]":
     """An array of numbers, of whatever kind and shape."""
     import numpy as np

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ from trimtab.task import Task
 BLOCK = 64  # images per matrix product; more gains little and waits longer
 
 
+@runtime_checkable
 class Steps(Protocol):
     """What a stream asks of a method. `trimtab.methods.base.Method` has it all but the first three."""
 
@@ -80,7 +81,7 @@ class Stream:
     """
 
     def __init__(self, method: Steps, task: Task) -> None:
-        self.method = method
+        self.method = arguments.instance("method", method, Steps, "a method such as MCP()")
         self.task = arguments.instance("task", task, Task, "a trimtab.Task")
         self.reset()
 
@@ -117,6 +118,8 @@ class Stream:
         fused probabilities, a quarter of MCP's memory. `progress` is called with the number of images done.
         """
         rows = inputs.stream_rows(features)
+        arguments.switch("keep_parts", keep_parts)
+        arguments.callback("progress", progress)
         images, _ = inputs.stream_shape(rows, self.task.dim)
         inputs.refuse_bad_rows(rows, self.task.dim)  # before the first image is written
         names = self.method.parts if keep_parts else ()
@@ -189,9 +192,14 @@ class Stream:
         file = arguments.place("path", path)
         saved = read_state(file)
         check_task(file, saved, arguments.instance("task", task, Task, "a trimtab.Task"))
+        if method is not None:
+            arguments.instance("method", method, Steps, "a method such as MCP()")
         if method is None:
             method = make_method(saved.method, **saved.parameters)
-        elif (method.name, method.parameters()) != (saved.method, saved.parameters):
+        elif (method.name, method.parameters()) != (
+            saved.method,
+            saved.parameters,
+        ):
             raise TrimtabError(
                 f"{path} was saved by {saved.method} with {saved.parameters}, "
                 f"not by {method.name} with {method.parameters()}."

@@ -149,6 +149,8 @@ def joined(sets: Sequence[ImageSet], name: str | None = None) -> ImageSet:
     """
     if not isinstance(sets, Sequence) or not all(isinstance(images, ImageSet) for images in sets):
         raise TrimtabError(f"sets must be a list of ImageSets, not {arguments.shown(sets)}.")
+    if name is not None:
+        arguments.text("name", name)
     if not sets:
         raise TrimtabError("There are no sets to join.")
     first = sets[0]

@@ -223,6 +223,7 @@ def _whole(name: str, argument: str) -> int:
 
 def _checked_labels(labels: ArrayLike, order: str) -> NDArray[np.int64]:
     known = arguments.class_indices("labels", labels)
+    _check(len(known) > 0, f"A {order} order needs images, and there are none.")
     _check(
         not (known < 0).any(),
         f"A {order} order needs a label for every image, but {int((known < 0).sum())} of {len(known)} have none.",

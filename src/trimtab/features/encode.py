@@ -48,10 +48,12 @@ def encode_images(
     order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
     """
     check_view_options(views, seed)
+    arguments.switch("augmix", augmix)
+    arguments.switch("progress", progress)
     arguments.instance("image_set", image_set, ImageSet, "an ImageSet, as trimtab.data.load_dataset gives")
     arguments.instance("encoder", encoder, Encoder, "an encoder, as trimtab.load_encoder gives")
     chosen = _chosen(image_set, limit, seed)
-    patterns = templates_for(templates or image_set.templates, image_set.name)
+    patterns = templates_for(image_set.templates if templates is None else templates, image_set.name)
     if len(image_set.class_names) < 2:
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
     text = text_prototypes(encoder, image_set.class_names, patterns, cupl)

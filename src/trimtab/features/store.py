@@ -43,6 +43,7 @@ class FeatureStore:
         files are always noticed; `verify` also reads everything and compares checksums.
         """
         folder = arguments.place("path", path)
+        arguments.switch("verify", verify)
         store = cls(folder, _finished(folder))
         store._check_files()
         if encoder is not None:

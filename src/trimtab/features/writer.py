@@ -18,7 +18,7 @@ from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features.manifest import MANIFEST, TEXT, UNFINISHED, Manifest, StoreInfo, read_manifest, write_manifest
 from trimtab.features.progress import PROGRESS, Progress, as_npy
-from trimtab.files import FolderLock, write_whole
+from trimtab.files import FolderLock, sweep, write_whole
 from trimtab.task import Task
 
 UNIT_TOLERANCE = 2e-2
@@ -45,6 +45,7 @@ class FeatureWriter:
         except OSError as error:
             raise TrimtabError(f"The folder {self.path} cannot be written: {error.strerror}.") from None
         try:
+            sweep(self.path)  # we hold the lock: whoever wrote them is gone
             with _write_errors(self.path):
                 self._start_or_resume()
         except BaseException:

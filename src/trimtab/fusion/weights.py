@@ -81,7 +81,7 @@ class _AutoOrWeights:
 
     def problem(self, value: object) -> str | None:
         """What is wrong with a value, or None."""
-        if value == "auto":
+        if isinstance(value, str) and value == "auto":
             return None
         numbers = isinstance(value, (tuple, list)) and all(
             isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in value

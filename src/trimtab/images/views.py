@@ -40,6 +40,7 @@ def make_views(
     """
     check_view_options(views, seed, scale)
     arguments.whole("size", size, least=1)
+    arguments.whole("index", index, least=0)
     height, width = check_image(image).shape[:2]
     if out is None:
         out = np.empty((views, size, size, 3), dtype=np.uint8)

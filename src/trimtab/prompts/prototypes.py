@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
-from trimtab.files import cache_folder, write_whole
+from trimtab.files import ABANDONED, cache_folder, sweep, write_whole
 from trimtab.prompts.sentences import Cupl, prompts_for
 
 SENTENCES_AT_A_TIME = 256
@@ -128,6 +128,7 @@ def _read(path: Path, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def _write(path: Path, prototypes: NDArray[np.float32]) -> None:
+    sweep(path.parent, untouched=ABANDONED)
     content = io.BytesIO()
     np.save(content, prototypes)
     write_whole(path, content.getvalue())

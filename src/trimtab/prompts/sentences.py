@@ -31,9 +31,12 @@ def prompts_for(
 def read_cupl(path: Path | str) -> dict[str, tuple[str, ...]]:
     """A CuPL file as its authors share it: a JSON object of class name -> list of sentences."""
     try:
-        found = json.loads(arguments.place("cupl", path).read_text(encoding="utf-8"))
+        path = arguments.place("cupl", path)
+        found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TrimtabError(f"The CuPL file {path} cannot be read: {error.strerror}.") from None
+    except TrimtabError:
+        raise
     except ValueError as error:
         raise TrimtabError(f"The CuPL file {path} is not JSON ({error}).") from None
     if not isinstance(found, dict) or not found:
@@ -61,6 +64,8 @@ def _matched(class_names: Sequence[str], cupl: Cupl | Path | str) -> dict[str, t
 
 
 def _checked_sentences(found: Cupl, where: str) -> dict[str, tuple[str, ...]]:
+    if not found:
+        raise TrimtabError(f'{where} holds no classes; it must be like {{"class name": ["sentence", ...]}}.')
     for name, sentences in found.items():
         listed = isinstance(sentences, list | tuple) and sentences
         if not (isinstance(name, str) and listed and all(isinstance(s, str) and s.strip() for s in sentences)):

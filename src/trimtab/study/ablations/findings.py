@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from trimtab import arguments
 from trimtab.methods import make_method
 from trimtab.study.ablations.studies import Point, Study, study_by_name
 from trimtab.study.bench.plan import BASELINE, Plan, Run, labeled_store, possible_weights
@@ -83,6 +84,7 @@ def make_ablation(
     name: str, store: str | Path, *, method: str | None = None, seeds: int = 3, weights: str = "fixed"
 ) -> Ablation:
     """A study on a store; `method` is the one under study, where it is one."""
+    arguments.whole("seeds", seeds, least=1)
     study, opened = study_by_name(name), labeled_store(store)
     points = study.points(opened, method or study.default_method)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
@@ -112,6 +113,7 @@ def write_record(record: Record, path: Path) -> None:
 
 def read_record(path: Path) -> Record:
     """A record, or one sentence on why it cannot be trusted."""
+    path = arguments.place("path", path)
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:

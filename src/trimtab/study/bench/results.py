@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 from trimtab.methods import method_class
@@ -38,7 +39,7 @@ class Results:
 
 def read_results(folder: str | Path) -> Results:
     """Every record below a folder."""
-    root = Path(folder).expanduser()
+    root = arguments.place("folder", folder)
     if not root.is_dir():
         raise TrimtabError(f"There is no folder {root}; make it with `trimtab bench FEATURES -o {root}`.")
     files = sorted(path for path in root.rglob("*.json") if path.name != PLAN and not path.name.startswith("."))

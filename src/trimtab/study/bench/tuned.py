@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
@@ -39,7 +40,7 @@ class TunedParameters:
     @classmethod
     def load(cls, path: str | Path) -> "TunedParameters":
         """Read what `save` has written."""
-        source = Path(path).expanduser()
+        source = arguments.place("path", path)
         try:
             content = json.loads(source.read_bytes())
             kind, version = content.pop("format"), content.pop("version")

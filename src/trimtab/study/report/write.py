@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 from trimtab.study.bench.results import Results
@@ -13,7 +14,8 @@ from trimtab.study.tables import latex, markdown, report_tables
 
 def write_report(results: Results, folder: str | Path | None = None) -> list[Path]:
     """report.md, report.tex and report.html in a folder, by default that of the results; the files written."""
-    target = Path(folder).expanduser() if folder is not None else results.folder
+    arguments.instance("results", results, Results, "Results, as read_results gives")
+    target = results.folder if folder is None else arguments.place("folder", folder)
     target.mkdir(parents=True, exist_ok=True)
     tables = report_tables(results)
     warning = results.note
