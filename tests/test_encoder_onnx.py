@@ -159,9 +159,13 @@ def test_a_broken_file_is_named(exported, tmp_path, name, content):
     shutil.copytree(exported[0] / "onnx", folder)
     whole = (folder / name).read_bytes()
     (folder / name).write_bytes(whole[: len(whole) // 2] if content is None else content)
-    with pytest.raises(TrimtabError) as caught:
+
+    def use():
         encoder = load_encoder(f"onnx:{folder}")
         encoder.encode_texts(["a cat"])
         encoder.encode_images(some_pixels())
+
+    with pytest.raises(TrimtabError) as caught:
+        use()
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -581,6 +581,17 @@ def test_names_in_any_script_and_names_that_are_not_utf8(tmp_path):
     assert FeatureStore.open(store.path).class_names[1] == "犬"
 
 
+def test_an_edited_progress_is_not_believed(tmp_path):
+    whole = write(tmp_path / "whole")
+    write(tmp_path / "s", stop=12)
+    file = tmp_path / "s" / "progress.json"
+    listed = json.loads(file.read_bytes())
+    listed["shards"][0]["rows"] = []  # once taken for a shard without rows
+    file.write_text(json.dumps(listed))
+    write(tmp_path / "s")
+    assert contents(tmp_path / "s") == contents(whole.path)
+
+
 def test_the_next_writer_sweeps_what_a_kill_left(tmp_path):
     write(tmp_path / "s", stop=8)
     (tmp_path / "s" / ".shard-00001.npy.71.part").write_bytes(b"half")

@@ -85,8 +85,7 @@ class Classifier:
         if top is not None:
             arguments.whole("top", top, least=1)
         probabilities = self.stream.step(self.features(image)).probabilities
-        best_first = np.argsort(-probabilities, kind="stable")[:top]
-        guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
+        guesses = best_first(self.task.class_names, probabilities, top)
         _log.debug("image %d: %s", self.seen, guesses[:1])
         return guesses
 
@@ -111,6 +110,12 @@ class Classifier:
     def reset(self) -> None:
         """Forget everything learned."""
         self.stream.reset()
+
+
+def best_first(names: Sequence[str], probabilities: NDArray[np.float32], top: int | None) -> list[Guess]:
+    """Every label with its probability, or the `top` ones, the most probable first."""
+    order = np.argsort(-probabilities, kind="stable")[:top]
+    return [Guess(label=names[c], score=float(probabilities[c])) for c in order]
 
 
 def _pixels(image: Any) -> NDArray[np.uint8]:

@@ -126,9 +126,8 @@ def run_session(session: Any, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.
     try:
         (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
     except Exception as error:  # ONNX Runtime raises its own kinds
-        raise TrimtabError(
-            f"An exported tower cannot be run: {first_line(error)}; export the encoder again."
-        ) from error
+        message = f"An exported tower cannot be run ({first_line(error)}); export the encoder again."
+        raise TrimtabError(message) from error
     return features
 
 
