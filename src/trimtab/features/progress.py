@@ -1,9 +1,9 @@
 """How far an unfinished store is, and how that is found again after a kill.
 
 Images are collected into shards. A save writes the shard that is being filled and then progress.json, which lists all
-shards with their checksums and carries one of itself; each file is replaced whole. A kill between the two leaves a shard
-with more rows than are listed: its first rows still have the listed checksum. What no checksum vouches for is encoded
-again.
+shards with their checksums and carries one of itself; each file is replaced whole. A kill between the two leaves a
+shard with more rows than are listed: its first rows still have the listed checksum. What no checksum vouches for is
+encoded again.
 """
 
 import hashlib
