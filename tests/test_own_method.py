@@ -4,13 +4,24 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from trimtab import list_methods, preset
 from trimtab.checks import check_method, random_stream
+from trimtab.cli.main import app
+from trimtab.engine import Size
 from trimtab.features import FeatureStore
+from trimtab.methods.facts import MethodInfo, Released, Templates
+from trimtab.prompts import templates_for
+from trimtab.study.bench.rows import title_of
+from trimtab.study.costs import gflops_per_image
+from trimtab.study.plots.style import look_of
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "recent"
 
@@ -61,3 +72,35 @@ def test_it_joins_the_benchmark_through_its_entry_point(tmp_path):
     records = [json.loads(file.read_text()) for file in (tmp_path / "results").rglob("*-*.json")]
     methods = {record["about"]["method"] for record in records}
     assert {"recent", "zero_shot"} <= methods
+
+
+def test_a_plug_in_brings_all_of_its_facts(recent, monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Described(recent):
+        """Recent, with everything that a built-in method has."""
+
+        name: ClassVar[str] = "described"
+        info: ClassVar[MethodInfo] = MethodInfo(title="Described!", look=("#123456", "*", "--"))
+        released_values: ClassVar[Released] = {"eurosat": {"alpha": 7.0}}
+        templates: ClassVar[Templates] = {"eurosat": "satellite"}
+
+        def operations(self, size: Size) -> float:
+            """One product per class."""
+            return size.products(1, size.classes)
+
+    class Entry:
+        name, value = "described", "package:Described"
+
+        def load(self):
+            return Described
+
+    monkeypatch.setattr("trimtab.registry.entry_points", lambda group: [Entry()])
+    assert "described" in list_methods()
+    assert title_of("described") == "Described!"
+    assert look_of("described") == ("#123456", "*", "--")
+    assert preset("described", "EuroSAT").alpha == 7.0
+    assert templates_for("described", "eurosat") == templates_for("satellite")
+    assert gflops_per_image(Described(), classes=10, dim=50, views=1) == pytest.approx(1e-6)
+    assert "Described!" in CliRunner().invoke(app, ["methods"], env={"COLUMNS": "120"}).output
+    assert "Strength of the memory" in CliRunner().invoke(app, ["methods", "described"], env={"COLUMNS": "120"}).output
+    check_method(Described(), images=40)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
+from trimtab.text_tower import TextTower
 
 UNIT_TOLERANCE = 1e-2  # float16 text features are unit only to about 1e-3
 
@@ -17,22 +18,31 @@ UNIT_TOLERANCE = 1e-2  # float16 text features are unit only to about 1e-3
 class Task:
     """A zero-shot classification task: the class names, one unit text prototype each, and the logit scale.
 
-    Shapes: `text_prototypes` (C, d). Everything a method may assume about them is checked here, once.
+    Shapes: `text_prototypes` (C, d). Everything a method may assume about them is checked here, once. `text_tower` is
+    for the methods that learn prompts; the others need no more than the prototypes.
     """
 
     class_names: Sequence[str]
     text_prototypes: NDArray[np.float32]
     logit_scale: float = 100.0
+    text_tower: TextTower | None = field(default=None, repr=False)
     fingerprint: str = field(init=False, repr=False)
 
-    def __init__(self, class_names: Sequence[str], text_prototypes: ArrayLike, logit_scale: float = 100.0) -> None:
+    def __init__(
+        self,
+        class_names: Sequence[str],
+        text_prototypes: ArrayLike,
+        logit_scale: float = 100.0,
+        text_tower: TextTower | None = None,
+    ) -> None:
         names = arguments.names("class_names", class_names)
         text = _checked_text(names, text_prototypes)
         scale = arguments.positive("logit_scale", logit_scale, "; CLIP's is 100")
         object.__setattr__(self, "class_names", names)
         object.__setattr__(self, "text_prototypes", text)
         object.__setattr__(self, "logit_scale", scale)
-        object.__setattr__(self, "fingerprint", _fingerprint(names, text, scale))
+        object.__setattr__(self, "text_tower", text_tower)
+        object.__setattr__(self, "fingerprint", _fingerprint(names, text, scale, text_tower))
 
     @property
     def classes(self) -> int:
@@ -74,10 +84,14 @@ def _checked_text(names: tuple[str, ...], text_prototypes: ArrayLike) -> NDArray
     return text
 
 
-def _fingerprint(names: tuple[str, ...], text: NDArray[np.float32], logit_scale: float) -> str:
+def _fingerprint(
+    names: tuple[str, ...], text: NDArray[np.float32], logit_scale: float, text_tower: TextTower | None
+) -> str:
     digest = hashlib.sha256()
     for name in names:
         digest.update(name.encode() + b"\0")
     digest.update(np.float64(logit_scale).tobytes())
     digest.update(text.tobytes())
+    if text_tower is not None:
+        digest.update(text_tower.fingerprint.encode())
     return digest.hexdigest()

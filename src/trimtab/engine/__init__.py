@@ -8,7 +8,7 @@
 * A `State` is named arrays and nothing else, so that it can be saved, copied and counted.
 * `number`, `slots`, `choice` and `switch` declare hyper-parameters with their meaning.
 
-The names are listed in __init__.pyi and imported when they are first used.
+The names are listed in `__init__.pyi` and imported when they are first used.
 """
 
 import lazy_loader

@@ -43,6 +43,8 @@ class Method(ABC):
     name: ClassVar[str]
     parts: ClassVar[tuple[str, ...]]  # the names of the probability vectors that a prediction is made of
     info: ClassVar[MethodInfo | None] = None
+    # What the method asks for beyond features and text prototypes: "text_tower" (in the task), "pixels".
+    needs: ClassVar[frozenset[str]] = frozenset()
     # Data set -> the released program's parameters, THOSE CHOSEN WITH THE TEST SETS IN SIGHT.
     released_values: ClassVar[Released] = {}
     templates: ClassVar[Templates] = {}  # data set -> the set of templates that the authors use on it
