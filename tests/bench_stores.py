@@ -1,5 +1,6 @@
 """Small feature stores for the tests of the benchmark, its tables and its figures."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -33,3 +34,16 @@ class Breaks(ZeroShot):
     def observe(self, image, state):
         if image.position >= 4:
             raise FloatingPointError("the fifth image was too much")
+
+
+@contextmanager
+def small_files(size: int):
+    """No file can grow beyond so many bytes, as on a disk that is full."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

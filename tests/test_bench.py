@@ -138,41 +138,6 @@ def test_tuned_parameters_are_an_oracle_only_at_home(store, tmp_path):
     assert not any(r.about.uses_labels for r in records if not r.about.variant)
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("[]", "does not hold tuned parameters"),
-        ('{"format": "trimtab-tuned", "version": 1}', "does not hold tuned parameters"),
-        ('{"format": "trimtab-preset", "version": 1}', "'trimtab-preset' of version 1, not 'trimtab-tuned'"),
-        (None, "cannot be read"),
-    ],
-)
-def test_what_is_not_tuned_parameters_is_refused_in_one_sentence(tmp_path, content, says):
-    path = tmp_path / "bad.json"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(TrimtabError, match=says):
-        TunedParameters.load(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda text: text[:200], "not JSON"),
-        (lambda text: text.replace('"version": 2', '"version": 3', 1), "record format 3, this trimtab reads 2"),
-        (lambda text: text.replace("trimtab-run", "other"), "not the record of a run"),
-        (lambda text: json.dumps({"format": "trimtab-run", "version": 2}), "fields are missing"),
-    ],
-)
-def test_bad_records_are_refused_in_one_sentence(store, tmp_path, change, says):
-    plan, _ = run_all(store, tmp_path, seeds=1)
-    path = tmp_path / plan.files[0]
-    path.write_text(change(path.read_text()))
-    with pytest.raises(TrimtabError, match=says) as caught:
-        bench.read_results(tmp_path)
-    assert str(path) in str(caught.value)
-
-
 def test_an_unfinished_folder_says_so(store, tmp_path):
     plan, _ = run_all(store, tmp_path)
     assert bench.read_results(tmp_path).note == ""

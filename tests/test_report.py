@@ -14,6 +14,7 @@ from trimtab.errors import TrimtabError
 from trimtab.study import bench, tables
 from trimtab.study.bench.record import About, Cost, Record, packed
 from trimtab.study.bench.results import Results
+from trimtab.study.bench.rows import full_size, images_title
 from trimtab.study.tables.groups import groups_of
 from trimtab.study.tables.latex import escaped
 from trimtab.study.tables.published import CROSS_DOMAIN, published_rows
@@ -31,7 +32,7 @@ def record(method="mcp", dataset="food101", correct=None, seed=0, weights="fixed
         "encoder": "openai:ViT-B/16",
         "prompts": "p",
         "class_names": ["a", "b"],
-        "images": len(right),
+        "images": full_size(dataset) or len(right),
         "views": 1,
         "dim": 4,
         "method": method,
@@ -179,6 +180,60 @@ def test_stores_that_only_share_a_name_are_refused(change, says):
         groups_of([record("zero_shot"), record("mcp", **change)])
 
 
+def test_a_part_of_a_set_is_not_called_by_the_sets_name_alone():
+    table = only_table(record("zero_shot", "cifar10", images=2000), record("zero_shot", "mine"))
+    assert table.head == ["cifar10 (2,000 of 10,000 images)", "mine", "Average"]
+    assert "Images: cifar10 2,000 of 10,000, mine 100." in table.notes
+    (group,) = groups_of([record("zero_shot", "cifar10+noise:3", images=2000)])
+    for made in (tables.quality_table, tables.cost_table):
+        assert made(group, "cifar10+noise:3").title.startswith("cifar10+noise:3 (2,000 of 10,000 images)")
+    whole = only_table(record("zero_shot", "cifar10"))
+    assert whole.head == ["cifar10"]
+    assert "Images: cifar10 10,000." in whole.notes
+    assert images_title(record(dataset="mine", images=1).about) == "1 image"
+
+
+def test_a_part_of_a_set_has_no_published_figures_beside_it():
+    assert any(row.quoted for row in only_table(record("zero_shot", "eurosat")).rows)
+    assert not any(row.quoted for row in only_table(record("zero_shot", "eurosat", images=500)).rows)
+    both = only_table(record("zero_shot", "eurosat", images=500), record("zero_shot", "dtd"))
+    printed = next(row for row in both.rows if row.quoted)
+    texts = dict(zip(both.head, (cell.text for cell in printed.cells), strict=True))
+    assert texts["EuroSAT (500 of 8,100 images)"] == ""
+    assert float(texts["DTD"]) > 0
+
+
+def test_a_tuned_row_is_an_oracle_only_where_it_was_tuned():
+    records = [record("zero_shot", d, right(0.5)) for d in ("first", "second")]
+    records += [record("mcp", d, right(0.8), variant="tuned", tuned_on="ffirst") for d in ("first", "second")]
+    (group,) = groups_of(records)
+    table = tables.accuracy_table(group)
+    assert cells(table, "MCP [tuned]")[:2] == ["80.00 ORACLE ▲", "80.00 ▲"]
+    assert any("tuned on the labels of this very store" in note for note in table.notes)
+    assert [row.label for row in tables.quality_table(group, "first").rows] == ["Zero-shot", "MCP [tuned] (ORACLE)"]
+    assert [row.label for row in tables.quality_table(group, "second").rows] == ["Zero-shot", "MCP [tuned]"]
+    home = only_table(*records[::2])
+    assert cells(home, "MCP [tuned] (ORACLE)") == ["80.00 ▲"]
+
+
+def test_an_oracle_below_auto_is_explained():
+    shared = [record("zero_shot", correct=right(0.5)), record("mcp", correct=right(0.7), weights="auto")]
+    below = [*shared, record("mcp", correct=right(0.6), weights="oracle")]
+    auto, oracle = (tables.accuracy_table(group) for group in groups_of(below)[-2:])
+    assert "ORACLE" in oracle.title
+    assert any("So it is here: MCP on food101 (70.00 against 60.00)." in note for note in oracle.notes)
+    assert not any("So it is here" in note for note in auto.notes)
+    above = [*shared, record("mcp", correct=right(0.9), weights="oracle")]
+    notes = tables.accuracy_table(groups_of(above)[-1]).notes
+    assert any("Auto reweighs the parts" in note for note in notes)
+    assert not any("So it is here" in note for note in notes)
+
+
+def test_two_settings_of_one_name_are_not_averaged():
+    with pytest.raises(TrimtabError, match=r"two different runs of MCP \[tuned\] on food101, shuffled 0"):
+        groups_of([record(variant="tuned", parameters={"align_slots": n}) for n in (3, 5)])
+
+
 def test_views_make_columns_of_their_own():
     table = only_table(record("zero_shot"), record("zero_shot", views=32, store_fingerprint="more"))
     assert table.head[:2] == ["food101 (1 view)", "food101 (32 views)"]
@@ -225,8 +280,8 @@ def test_the_whole_report_from_a_real_benchmark(tmp_path):
     assert done.exit_code == 0, done.output
     assert "ORACLE" in done.output
     page = (tmp_path / "out/report.html").read_text()
-    assert page.count("data:image/png;base64,") == 2 + 2 * 3  # two about all sets, three about each
-    assert not re.search(r'(src|href)="(?!data:)', page), "the page must not fetch anything"
+    assert page.count("data:image/png;base64,") == 2 * (2 + 2 * 3)  # per table: two about all sets, three about each
+    assert not re.search(r'(src|href)="(?!data:|#)', page), "the page must not fetch anything"
     assert "MCP" in (tmp_path / "out/report.md").read_text()
     (tmp_path / "out" / plan.files[0]).unlink()
     done = CliRunner().invoke(app, ["report", str(tmp_path / "out")])

@@ -1,15 +1,17 @@
 """Tuning: it finds something better than chance, remembers, and never hides that it used labels."""
 
+import sys
+
 import pytest
 from typer.testing import CliRunner
 
-from bench_stores import make_store
+from bench_stores import make_store, small_files
 from trimtab.cli.main import app
 from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.methods import make_method
 from trimtab.study.bench.tuned import TunedParameters
-from trimtab.study.tune import searched_parameters, tune
+from trimtab.study.tune import _Measure, searched_parameters, tune
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +71,74 @@ def test_bad_requests_are_refused(store):
         ({"holdout": 1.0}, "holdout must leave images to search on"),
         ({"trials": 0}, "trials must be a whole number of at least 1"),
         ({"images": 0}, "images must be a whole number of at least 1"),
+        ({"images": -1}, "images must be a whole number of at least 1, not -1"),
+        ({"images": 1, "holdout": 0.9}, "No images"),
     ]:
         with pytest.raises(TrimtabError, match=says):
             tune(store.path, **options)
+
+
+def test_an_interrupted_search_says_nothing_loses_nothing_and_continues(store, tmp_path, monkeypatch, capfd):
+    """In the first trial, which is that of the defaults, and later."""
+    journal, measure, calls = tmp_path / "search.journal", _Measure.__call__, []
+
+    def interrupted(self, parameters):
+        calls.append(parameters)
+        if len(calls) in (1, 4):
+            raise KeyboardInterrupt
+        return measure(self, parameters)
+
+    monkeypatch.setattr(_Measure, "__call__", interrupted)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            tune(store.path, "mcp", trials=4, journal=journal)
+    assert capfd.readouterr() == ("", "")
+    done = []
+    found = tune(store.path, "mcp", trials=4, journal=journal, on_trial=lambda number, best: done.append(number))
+    assert done == [3, 4]
+    assert found.tuned.trials == 4
+    assert found.oracle >= found.default, "the defaults are among the trials"
+
+
+def test_a_torn_last_line_of_the_journal_is_cut(store, tmp_path):
+    journal = tmp_path / "search.journal"
+    tune(store.path, "mcp", trials=2, journal=journal)
+    with journal.open("ab") as file:
+        file.write(b'{"op_code":4,"worker_id"')
+    for trials in (3, 4):
+        assert tune(store.path, "mcp", trials=trials, journal=journal).tuned.trials == trials
+
+
+@pytest.mark.parametrize("content", ["notes of mine", "[1]\n", '{"a": 1}\n', '{"op_code": 99}\n', "a\nb\n"])
+def test_a_file_that_is_not_a_journal_is_refused_and_left_alone(store, tmp_path, content):
+    journal = tmp_path / "search.journal"
+    journal.write_text(content)
+    with pytest.raises(TrimtabError, match="does not hold the trials of a search"):
+        tune(store.path, "mcp", trials=2, journal=journal)
+    assert journal.read_text() == content
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of a file's size")
+def test_a_full_disk_ends_the_search_in_one_sentence_and_it_continues(store, tmp_path):
+    journal = tmp_path / "search.journal"
+    with small_files(3000), pytest.raises(TrimtabError, match=r"search.journal: File too large"):
+        tune(store.path, "mcp", trials=50, journal=journal)
+    kept = len(journal.read_bytes())
+    assert kept <= 3000
+    assert tune(store.path, "mcp", trials=3, journal=journal).tuned.trials >= 3
+
+
+def test_the_command_refuses_to_replace_what_is_not_its_own(store, tmp_path):
+    target = tmp_path / "notes.txt"
+    target.write_text("mine")
+    arguments = ["tune", str(store.path), "--trials", "1", "-o"]
+    refused = CliRunner().invoke(app, [*arguments, str(target)])
+    assert "exists and does not hold what `trimtab tune` writes" in str(refused.exception)
+    assert target.read_text() == "mine"
+    assert "is a folder" in str(CliRunner().invoke(app, [*arguments, str(tmp_path)]).exception)
+    for _ in range(2):
+        assert CliRunner().invoke(app, [*arguments, str(target), "--overwrite"]).exit_code == 0
+    assert CliRunner().invoke(app, [*arguments, str(target)]).exit_code == 0
 
 
 def test_the_command_saves_what_it_found(store, tmp_path):

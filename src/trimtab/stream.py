@@ -17,6 +17,7 @@ from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
 from trimtab.errors import TrimtabError
 from trimtab.fusion.weights import Fusion
+from trimtab.notebook import prediction_html, predictions_html, stream_html
 from trimtab.registry import make_method
 from trimtab.task import Task
 
@@ -60,6 +61,9 @@ class Prediction:
     probabilities: Array
     label: int
 
+    def _repr_html_(self) -> str:
+        return prediction_html(self)
+
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
@@ -71,6 +75,9 @@ class Predictions:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def _repr_html_(self) -> str:
+        return predictions_html(self)
 
 
 class Stream:
@@ -95,6 +102,9 @@ class Stream:
     def seen(self) -> int:
         """How many images the stream has taken in."""
         return int(self._seen[0])
+
+    def _repr_html_(self) -> str:
+        return stream_html(self)
 
     def step(self, views: ArrayLike) -> Prediction:
         """Take in one image, (V, d) or (d,), and predict it."""

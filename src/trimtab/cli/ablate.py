@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from trimtab.cli.bench import run_with_progress
-from trimtab.cli.options import OneWeighting, SkipExisting, Store, Workers, choices
+from trimtab.cli.options import Json, OneWeighting, Overwrite, SkipExisting, Store, Workers, choices
 
 STUDIES = (
     "caches",
@@ -39,24 +39,39 @@ def ablate(
     out: Out = Path("ablations"),
     workers: Workers = None,
     skip_existing: SkipExisting = True,
+    overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     """Run one of the paper's ablation studies on a feature store.
 
-    If it is stopped, the same command continues where it was.
-    """
-    from rich.console import Console
+    If it is stopped, the same command continues where it was. Runs that fail are named, and make the exit code 1.
 
-    from trimtab.files import write_whole
+    \b
+    Examples:
+      trimtab ablate caches features/cifar10
+      trimtab ablate cache-sizes features/cifar10 --orders 5 --weights auto
+      trimtab ablate views features/cifar10-32 --json
+    """  # noqa: D301
+    from trimtab.cli.output import folder_for, show_json, table_console
     from trimtab.study.ablations import make_ablation
+    from trimtab.study.outputs import made_by, refuse_foreign, write_output
     from trimtab.study.plots import as_bytes, plot_study
-    from trimtab.study.tables import ablation_table, markdown, print_tables
+    from trimtab.study.tables import ablation_data, ablation_table, markdown, print_tables
 
+    folder_for(out, "the records")
     ablation = make_ablation(study, store, method=method, seeds=orders, weights=weights)
-    run_with_progress(ablation.plan, out, workers, skip_existing)
+    written = [out / f"{study}-{ablation.zero_shot[0].dataset}{ending}" for ending in (".md", ".png")]
+    for path in written:
+        refuse_foreign(path, overwrite=overwrite)
+    ran = run_with_progress("ablate", ablation.plan, out, workers, skip_existing)
     found = ablation.read(out)
     table = ablation_table(found)
-    print_tables([table], Console(highlight=False))
-    name = f"{study}-{found.zero_shot[0].about.dataset}"
-    write_whole(out / f"{name}.md", markdown([table]).encode())
-    write_whole(out / f"{name}.png", as_bytes(plot_study(found)))
-    typer.echo(f"written: {out / name}.md and .png")
+    write_output(written[0], f"<!-- {made_by()} -->\n\n{markdown([table])}".encode(), overwrite=overwrite)
+    write_output(written[1], as_bytes(plot_study(found)), overwrite=overwrite)
+    if json:
+        show_json({**ablation_data(found), "written": written})
+    else:
+        print_tables([table], table_console())
+        typer.echo(f"written: {written[0]} and .png")
+    if ran.failed:
+        raise typer.Exit(1)

@@ -3,12 +3,13 @@
 import json
 import logging
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trimtab.cli.options import SkipExisting, Workers, choices
+from trimtab.cli.options import Json, SkipExisting, Workers, choices
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -45,63 +46,93 @@ def bench(
     skip_existing: SkipExisting = True,
     change: Changes = None,
     tuned: Tuned = None,
+    json: Json = False,
 ) -> None:
     """Run methods on feature stores, in several orders.
 
     If it is stopped, the same command continues where it was. Runs that fail are named, and make the exit code 1.
-    """
+
+    \b
+    Examples:
+      trimtab bench features/cifar10 -o results/
+      trimtab bench features/* --methods mcp,tda --orders 5 --weights auto
+      trimtab bench features/cifar10 --set mcp.align_slots=5 --order dirichlet:0.1
+    """  # noqa: D301
+    from trimtab.cli.output import folder_for, show_json
     from trimtab.study.bench import make_plan
     from trimtab.study.bench.tuned import TunedParameters
 
+    folder_for(out, "the records")
     plan = make_plan(
         stores,
-        words(methods),
+        words(methods, "--methods"),
         orders=order,
         seeds=orders,
-        weights=words(weights),
+        weights=words(weights, "--weights"),
         parameters=changes_of(change or []),
         tuned=[TunedParameters.load(path) for path in tuned or []],
     )
-    all_well = run_with_progress(plan, out, workers, skip_existing)
-    typer.echo(f"Show the tables with: trimtab report {out}")
-    if not all_well:
+    ran = run_with_progress("bench", plan, out, workers, skip_existing)
+    if json:
+        show_json({"folder": out, **asdict(ran)})
+    else:
+        typer.echo(f"Show the tables with: trimtab report {out}")
+    if ran.failed:
         raise typer.Exit(1)
 
 
-def run_with_progress(plan: "Plan", out: Path, workers: int | None, skip_existing: bool) -> bool:
-    """Run a plan behind one progress bar, then say what failed and why; False if something did."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+@dataclass(frozen=True)
+class Ran:
+    """What became of a plan: runs in all, runs that were there before, records made now, and what failed."""
 
+    planned: int
+    there_before: int
+    records_written: int
+    failed: list[dict[str, Any]]
+
+
+def run_with_progress(verb: str, plan: "Plan", out: Path, workers: int | None, skip_existing: bool) -> Ran:
+    """Run a plan and show how far it is, then say what failed and why."""
+    from trimtab.cli.progress import progress
+    from trimtab.files import say
     from trimtab.study.bench import run_plan
     from trimtab.study.bench.results import still_to_run
 
-    console = Console(stderr=True, highlight=False)
     remaining = len(still_to_run(out, plan.runs)) if skip_existing else len(plan)
-    if remaining < len(plan):
-        console.print(f"{len(plan) - remaining} of {len(plan)} runs are already there.")
+    there = len(plan) - remaining
+    if there:
+        say(f"{there} of {len(plan)} runs are already there.")
     _log.info("%d runs to do, of a plan of %d, with %s workers", remaining, len(plan), workers or "all possible")
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    failed = {}
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("starting", total=remaining)
+    failed: list[dict[str, Any]] = []
+    done = 0
+    with progress(verb, remaining, "runs") as tell:
 
         def on_done(run: Any, records: Sequence[Any]) -> None:
-            progress.update(bar, advance=1, description=str(run))
-            reasons = {f"{run.method} on {run.dataset}": bad.reason for bad in records if not bad.ok}
-            failed.update(reasons)
-            _log.info("%s: %s", run, "; ".join(reasons.values()) or "done")
+            nonlocal done
+            done += 1
+            tell(done, str(run))
+            bad = [record for record in records if not record.ok]
+            failed.extend(_failure(record) for record in bad)
+            _log.info("%s: %s", run, "; ".join(record.reason for record in bad) or "done")
 
         made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done)
-    for what, reason in failed.items():
-        console.print(f"[bold yellow]failed:[/] {what}: {reason}", soft_wrap=True)
-    console.print(f"{len(made)} records written to {out}.", soft_wrap=True)
-    return not failed
+    for what in dict.fromkeys(f"failed: {one['method']} on {one['dataset']}: {one['reason']}" for one in failed):
+        say(what)
+    say(f"{len(made)} {'record' if len(made) == 1 else 'records'} written to {out}.")
+    return Ran(len(plan), there, len(made), failed)
 
 
-def words(text: str) -> list[str]:
-    """Comma-separated names, as a list."""
-    return [word.strip() for word in text.split(",") if word.strip()]
+def _failure(record: Any) -> dict[str, Any]:
+    names = ("dataset", "method", "variant", "order", "seed", "weights")
+    return {name: getattr(record.about, name) for name in names} | {"reason": record.reason}
+
+
+def words(text: str, option: str) -> list[str]:
+    """Comma-separated names, as a list of at least one."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise TrimtabError(f"{option} {text!r} names nothing; give at least one name.")
+    return found
 
 
 def changes_of(settings: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -2,15 +2,16 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trimtab.cli.options import Root
+from trimtab.cli.options import Json, Root
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from trimtab.data.base import ImageSet
     from trimtab.data.catalog import CatalogEntry
 
 PIPED_WIDTH = 120  # a table in a file or a pipe has no terminal to fit
@@ -19,6 +20,7 @@ PIPED_WIDTH = 120  # a table in a file or a pipe has no terminal to fit
 def data(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A data set to read and describe.")] = None,
     root: Root = None,
+    json: Json = False,
 ) -> None:
     """List the data sets, and which of them are present below --root.
 
@@ -32,6 +34,8 @@ def data(
     if root is not None and not root.expanduser().is_dir():
         raise TrimtabError(f"--root {root} is not a folder.")
     place = root.expanduser() if root is not None else None
+    if json:
+        return _show_json(name, place)
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
     if name is None:
         _list(console, place)
@@ -48,6 +52,55 @@ def data(
                 raise TrimtabError(f"{entry.title} is not complete below {place}: it lacks {_lacking(entry, place)}.")
             return
     _describe(console, name, place)
+
+
+def _show_json(name: str | None, root: Path | None) -> None:
+    """Every known data set and what it lacks below the root, or what one holds."""
+    from trimtab.cli.output import show_json
+    from trimtab.data.catalog import CATALOG, FREE_SETS, load_dataset
+
+    if name is not None:
+        show_json(_facts(load_dataset(name, root)))
+        return
+    paper = [
+        {
+            "name": entry.name,
+            "title": entry.title,
+            "classes": entry.classes,
+            "images": entry.test_size,
+            "templates": entry.templates,
+            "folder": entry.folders[0],
+            "lacks": None if root is None else _lacking(entry, root),
+        }
+        for entry in CATALOG
+    ]
+    free = [
+        {
+            "name": key,
+            "title": s.title,
+            "classes": s.classes,
+            "images": s.size,
+            "templates": s.templates,
+            "where": s.where,
+        }
+        for key, s in FREE_SETS.items()
+    ]
+    show_json({"of_the_paper": paper, "others": free})
+
+
+def _facts(images: "ImageSet") -> dict[str, Any]:
+    import numpy as np
+
+    labeled = images.labels[images.labels >= 0]
+    return {
+        "name": images.name,
+        "images": len(images),
+        "unlabeled": len(images) - len(labeled),
+        "templates": images.templates,
+        "class_names": list(images.class_names),
+        "images_per_class": np.bincount(labeled, minlength=len(images.class_names)).tolist() if len(labeled) else [],
+        "domains": list(dict.fromkeys(images.domains)) if images.domains else [],
+    }
 
 
 def _list(console: "Console", root: Path | None) -> None:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trimtab.cli.options import Overwrite
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,26 +20,38 @@ def demo(
         Path | None, typer.Option(help="Folder with the CIFAR-10 binary batches, if you have them.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the two figures.")] = Path("demo-output"),
+    overwrite: Overwrite = False,
 ) -> None:
     """Watch a classifier adapt to CIFAR-10, in about three minutes.
 
     No labels, no training, no GPU: labels are used only to score the predictions, and by the one row that says so.
-    Images are encoded once and kept; interrupted or run again, the demo continues from there.
-    """
+    Images are encoded once and kept; interrupted or run again, the demo continues from there. The images, 170 MB, are
+    fetched once, and only if everything that the demo needs is installed.
+
+    \b
+    Examples:
+      trimtab demo
+      trimtab demo --images 500 -o /tmp/demo
+      trimtab demo --data ~/data/cifar-10-batches-bin
+    """  # noqa: D301  (the \b keeps the lines below it apart)
     import time
 
     from rich.console import Console
 
     from trimtab.data.fetched.cifar import cifar10
-    from trimtab.encoders import load_encoder
-    from trimtab.errors import TrimtabError
     from trimtab.features.encode import encode_images
     from trimtab.files import cache_folder
     from trimtab.study.demo import figures, race
+    from trimtab.study.demo.needs import working_encoder
+    from trimtab.study.outputs import refuse_foreign, write_output
 
     console = Console(highlight=False)
+    # What can fail is tried before the images are fetched and the minutes are spent.
+    pictures = {name: out / f"{name}.png" for name in ("accuracy", "caches")}
+    for path in pictures.values():
+        refuse_foreign(path, overwrite=overwrite)
+    encoder = working_encoder()
     image_set = cifar10(data)
-    encoder = load_encoder("lite")
     start = time.perf_counter()
     store = encode_images(
         image_set, encoder, out=cache_folder("demo") / f"cifar10-lite-{images}", limit=images, progress=True
@@ -48,20 +62,19 @@ def demo(
     console.print(_accuracies(finishes, encoding))
     console.print(_weights(finishes["mcp"], store))
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TrimtabError(f"The figures cannot be written to {out}: {error.strerror or error}.") from error
-    figures.accuracy_along_stream({name: f.correct for name, f in finishes.items()}, out / "accuracy.png")
     where = {name: index for index, name in enumerate(image_set.ids)}
-    figures.contact_sheet(
-        finishes["mcp"].stream.state.caches.bank,
-        store.class_names,
-        store.labels,
-        lambda position: image_set.load(where[store.ids[position]]),
-        out / "caches.png",
-    )
-    console.print(f"Figures: {out / 'accuracy.png'} and {out / 'caches.png'}")
+    drawn = {
+        "accuracy": figures.accuracy_along_stream({name: f.correct for name, f in finishes.items()}),
+        "caches": figures.contact_sheet(
+            finishes["mcp"].stream.state.caches.bank,
+            store.class_names,
+            store.labels,
+            lambda position: image_set.load(where[store.ids[position]]),
+        ),
+    }
+    for name, png in drawn.items():
+        write_output(pictures[name], png, overwrite=overwrite)
+    console.print(f"Figures: {pictures['accuracy']} and {pictures['caches']}", soft_wrap=True)
 
 
 def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> "Table":

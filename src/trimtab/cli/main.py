@@ -26,6 +26,7 @@ VERBS: tuple[str, ...] = (
     "encode",
     "bench",
     "report",
+    "compare",
     "plot",
     "ablate",
     "theory",
@@ -38,7 +39,7 @@ VERBS: tuple[str, ...] = (
 # Packages that only some verbs need, and the extra that brings them.
 EXTRAS = {
     "matplotlib": "plots",
-    **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl"), "bench"),
+    **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl", "msgspec"), "bench"),
 }
 
 WRONG_USE, INTERRUPTED = 2, 130
@@ -46,8 +47,9 @@ WRONG_USE, INTERRUPTED = 2, 130
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    done in part: images could not be read, runs failed, or the
-       program that read the output has stopped reading
+  1    done in part: images could not be read, runs failed, records
+       were refused, or the program that read the output has stopped
+       reading
   2    wrong use, or something given is missing or damaged; one
        sentence on stderr says what
   130  interrupted; finished work is kept

@@ -1,8 +1,10 @@
 """`trimtab methods`: what there is to choose from."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from trimtab.cli.options import Json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
 
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One method, to see its parameters.")] = None,
+    json: Json = False,
 ) -> None:
     """List the methods, or the parameters of one.
 
@@ -17,11 +20,34 @@ def methods(
     """
     from rich.console import Console
 
+    if json:
+        return _show_json(name)
+
     console = Console(highlight=False)
     if name:
         console.print(_parameters(name))
     else:
         console.print(_methods(), _comparison(), sep="\n")
+
+
+def _show_json(name: str | None) -> None:
+    """The facts of every method, or of one with its parameters."""
+    from dataclasses import asdict
+
+    from trimtab.cli.output import show_json
+    from trimtab.engine.parameters import described
+    from trimtab.methods import info_of, list_methods, method_class
+
+    def facts(method: str) -> dict[str, Any]:
+        info = info_of(method)
+        names = ("title", "paper", "year", "venue", "keeps", "gradients", "views", "extra_data")
+        return {"name": method, **{key: getattr(info, key) for key in names}, "traits": sorted(info.traits)}
+
+    if name is None:
+        show_json([facts(method) for method in list_methods()])
+    else:
+        found = [asdict(parameter) for parameter in described(method_class(name))]
+        show_json({**facts(name), "parameters": found})
 
 
 def _methods() -> "Table":

@@ -30,6 +30,9 @@ Verbose = Annotated[
     int, typer.Option("--verbose", "-v", count=True, show_default=False, help="Log to stderr; -vv logs more.")
 ]
 
+# Every verb that prints a table.
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text, and nothing else, on standard output.")]
+
 # What is read.
 Store = Annotated[Path, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")]
 Results = Annotated[Path, typer.Argument(metavar="RESULTS", help="A folder written by `trimtab bench`.")]
@@ -68,6 +71,9 @@ OneWeighting = Annotated[
         autocompletion=choices("fixed", "auto", "oracle"),
     ),
 ]
+
+# What is written.
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Also replace files that trimtab did not write.")]
 
 # Runs.
 Workers = Annotated[int | None, typer.Option(help="Single-threaded processes; as many as cores if not given.")]

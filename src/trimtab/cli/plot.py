@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from trimtab.cli.options import OneWeighting, Results, choices
+from trimtab.cli.options import OneWeighting, Overwrite, Results, choices
 
 FIGURES = ("cost", "compactness", "along", "reliability", "per-class", "features")
 Figure = Annotated[
@@ -15,7 +15,7 @@ Figure = Annotated[
     ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="File: .png, .pdf or .svg; FIGURE.png if not given.")]
-Dataset = Annotated[str | None, typer.Option(help="The data set, if there are several.")]
+Dataset = Annotated[str | None, typer.Option(help="The data set; for cost and compactness also several: a,b,...")]
 Method = Annotated[str | None, typer.Option("--method", "-m", help="For per-class and features.")]
 Projection = Annotated[
     str | None, typer.Option(help="For features: pca or tsne.", autocompletion=choices("pca", "tsne"))
@@ -30,13 +30,24 @@ def plot(
     weights: OneWeighting = "fixed",
     method: Method = None,
     projection: Projection = None,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Draw one figure from the records of a benchmark."""
+    """Draw one figure from the records of a benchmark.
+
+    A figure that trimtab drew before is replaced; any other file of that name is refused, unless you say --overwrite.
+
+    \b
+    Examples:
+      trimtab plot along results --dataset cifar10
+      trimtab plot cost results --weights auto -o cost.pdf
+      trimtab plot features results --dataset cifar10 -m mcp --projection tsne
+    """  # noqa: D301  (the \b keeps the lines below it apart)
     from trimtab.errors import TrimtabError
-    from trimtab.files import write_whole
+    from trimtab.files import say
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
     from trimtab.study.figures import draw
+    from trimtab.study.outputs import refuse_foreign, write_output
     from trimtab.study.plots import as_bytes
 
     target = out or Path(f"{name}.png")
@@ -46,7 +57,13 @@ def plot(
         raise TrimtabError(f"A figure is written as .png, .pdf or .svg, not as {target.name!r}.")
     wanted = {"per-class": {"method": method}, "features": {"method": method, "projection": projection}}
     options: dict[str, Any] = {key: value for key, value in wanted.get(name, {}).items() if value is not None}
-    axes = draw(name, read_results(results), dataset=dataset, weights=weights, **options)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, as_bytes(axes, target.suffix[1:]))
+    for option, value in (("method", method), ("projection", projection)):
+        if value is not None and name in FIGURES and option not in options:
+            raise TrimtabError(f"The figure {name!r} takes no --{option}; leave it out.")
+    refuse_foreign(target, overwrite=overwrite)
+    found = read_results(results)
+    if found.note:
+        say(found.note)
+    axes = draw(name, found, dataset=dataset, weights=weights, **options)
+    write_output(target, as_bytes(axes, target.suffix[1:]), overwrite=overwrite)
     typer.echo(f"written: {target}")

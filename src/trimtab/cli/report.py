@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from trimtab.cli.options import Results
+from trimtab.cli.options import Json, Overwrite, Results
 
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="Folder for report.md, .tex and .html; RESULTS if not given.")
@@ -15,24 +15,41 @@ Full = Annotated[
 ]
 
 
-def report(results: Results, out: Out = None, full: Full = False) -> None:
+def report(
+    results: Results, out: Out = None, full: Full = False, overwrite: Overwrite = False, json: Json = False
+) -> None:
     """Show the tables of a benchmark, and write them to files.
 
-    The files are Markdown, LaTeX and one HTML page.
-    """
-    from rich.console import Console
+    The files are Markdown, LaTeX and one HTML page. A damaged or edited record is left out and named, and makes the
+    exit code 1.
 
+    \b
+    Examples:
+      trimtab report results/
+      trimtab report results/ --full -o paper/tables
+      trimtab report results/ --json | jq '.figures[].accuracy'
+    """  # noqa: D301
+    from trimtab.cli.output import folder_for, show_json, table_console
+    from trimtab.files import say
     from trimtab.study.bench import read_results
     from trimtab.study.report import write_report
-    from trimtab.study.tables import accuracy_table, groups_of, print_tables, report_tables
+    from trimtab.study.tables import accuracy_table, groups_of, print_tables, report_data, report_tables
 
+    if out is not None:
+        folder_for(out, "the report")
     found = read_results(results)
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=160)  # a file or a pipe has no width of its own
+    written = write_report(
+        found, out, overwrite=overwrite
+    )  # before anything is shown: who reads it may stop reading at any line
     if found.note:
-        console.print(found.note, style="bold yellow", soft_wrap=True)
-    tables = report_tables(found) if full else [accuracy_table(group) for group in groups_of(found.records)]
-    print_tables(tables, console)
-    for path in write_report(found, out):
-        console.print(f"written: {path}", soft_wrap=True)
+        say(found.note)
+    if json:
+        show_json({**report_data(found), "written": written})
+    else:
+        console = table_console()
+        tables = report_tables(found) if full else [accuracy_table(group) for group in groups_of(found.records)]
+        print_tables(tables, console)
+        for path in written:
+            console.print(f"written: {path}", soft_wrap=True)
+    if found.refused:
+        raise typer.Exit(1)

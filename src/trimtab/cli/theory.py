@@ -4,26 +4,36 @@ from typing import Annotated
 
 import typer
 
-from trimtab.cli.options import Store
+from trimtab.cli.options import Json, Store
 
 Order = Annotated[str, typer.Option(help="Order of the stream: shuffled, dirichlet:0.1, ...")]
 Seed = Annotated[int, typer.Option(help="Seed of the order.")]
 Beta = Annotated[float, typer.Option(help="Exponent of the low-noise assumption.")]
-Rows = Annotated[int, typer.Option(help="How many classes to show.")]
+Rows = Annotated[int, typer.Option(min=0, help="How many classes to show.")]
 
 
-def theory(store: Store, order: Order = "shuffled", seed: Seed = 0, beta: Beta = 1.0, rows: Rows = 20) -> None:
+def theory(
+    store: Store, order: Order = "shuffled", seed: Seed = 0, beta: Beta = 1.0, rows: Rows = 20, json: Json = False
+) -> None:
     """Check the paper's argument for the align cache on a store.
 
     MCP runs on the store; the densities and bounds behind its align cache are shown, with what they assume.
-    """
-    from rich.console import Console
 
+    \b
+    Examples:
+      trimtab theory features/cifar10
+      trimtab theory features/cifar10 --order dirichlet:0.1 --rows 5
+      trimtab theory features/cifar10 --json
+    """  # noqa: D301
+    from trimtab.cli.output import show_json, table_console
     from trimtab.features import FeatureStore
     from trimtab.study.tables import Cell, Row, Table, print_tables
     from trimtab.study.theory import CAVEATS, check_theory
 
     found = check_theory(FeatureStore.open(store), order=order, seed=seed, beta=beta)
+    if json:
+        show_json(found.data())
+        return
     head = ["d0", "P(inside)", "c_a/c_t", "k_t/n_t", "k_a/n_a", "retention"]
     lines = []
     for density in found.held[:rows]:
@@ -43,6 +53,5 @@ def theory(store: Store, order: Order = "shuffled", seed: Seed = 0, beta: Beta =
         f"Proposition 2 {found.bounds.with_align:.4f}, ratio {found.bounds.ratio:.4f}."
     )
     title = f"{found.dataset}: the align cache's argument on this stream"
-    console = Console(highlight=False)
     notes = [summary, *(f"Assumed or unknown: {caveat}" for caveat in CAVEATS)]
-    print_tables([Table(title, head, lines, notes, first="Class")], console)
+    print_tables([Table(title, head, lines, notes, first="Class")], table_console())

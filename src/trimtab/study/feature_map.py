@@ -37,6 +37,8 @@ class FeatureMap:
     method: str
     projection: str
     class_names: tuple[str, ...]  # the chosen classes
+    all_classes: int  # how many there are, the chosen ones included
+    all_images: int  # how many images the chosen classes have; `images` may be fewer
     images: Places
     labels: NDArray[np.int64]  # (images,) true labels; -1: of another class, though a cache of a chosen one holds it
     members: tuple[Member, ...]
@@ -78,8 +80,8 @@ def map_features(
         )
     held = _held(banks, chosen)
     labels = store.labels[positions]
-    background = np.flatnonzero(np.isin(labels, chosen))[:MOST_IMAGES]
-    shown = np.union1d(background, [position for _, _, position in held]).astype(np.int64)
+    background = np.flatnonzero(np.isin(labels, chosen))
+    shown = np.union1d(background[:MOST_IMAGES], [position for _, _, position in held]).astype(np.int64)
 
     features = store.rows(positions[shown])[:, 0].astype(np.float32)
     text, visual = task.text_prototypes[list(chosen)], _visual(banks, chosen)
@@ -93,6 +95,8 @@ def map_features(
         method=method.name,
         projection=projection,
         class_names=tuple(store.class_names[label] for label in chosen),
+        all_classes=len(store.class_names),
+        all_images=len(background),
         images=images,
         labels=np.array([chosen.index(label) if label in chosen else -1 for label in labels[shown].tolist()]),
         members=tuple(

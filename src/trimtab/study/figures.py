@@ -41,7 +41,7 @@ def draw(name: str, results: Results, *, dataset: str | None = None, weights: st
         case "cost":
             return plots.plot_cost(results, weights=weights, dataset=dataset, **options)
         case "compactness":
-            return plots.plot_compactness(results, weights=weights, **options)
+            return plots.plot_compactness(results, weights=weights, dataset=dataset, **options)
         case "along":
             return plots.plot_along(results, weights=weights, dataset=dataset, **options)
         case "reliability":

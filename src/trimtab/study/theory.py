@@ -14,7 +14,7 @@ an image belongs to the class it was offered to.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,19 @@ class Theory:
     def median(self, name: str) -> float:
         """Over the classes that hold something."""
         return float(np.nanmedian([getattr(density, name) for density in self.held]))
+
+    def data(self) -> dict[str, Any]:
+        """Everything for programs: each class that holds something, the medians, the bounds and what is assumed."""
+        derived = ("inside", "density_ratio", "retention")
+        return {
+            "dataset": self.dataset,
+            "dim": self.dim,
+            "beta": self.beta,
+            "classes": [asdict(d) | {name: getattr(d, name) for name in derived} for d in self.held],
+            "medians": {name: self.median(name) for name in ("radius", *derived)},
+            "bounds": asdict(self.bounds) | {"ratio": self.bounds.ratio},
+            "assumed": list(CAVEATS),
+        }
 
 
 def check_theory(

@@ -3,7 +3,8 @@
 The search can leave part of the images out (`holdout`): only a figure measured on those, or on another store, is fair.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from trimtab.study.bench.tuned import TunedParameters
 
 if TYPE_CHECKING:
     import optuna
+
+JOURNAL = b'{"op_code"'  # how a file of Optuna's trials begins
 
 # How a parameter's name ends -> how a value is drawn. Thresholds and view counts stay as the papers have them.
 SPACE: dict[str, Callable[["optuna.Trial", str], float | int]] = {
@@ -45,6 +48,20 @@ class SearchResult:
     default: float  # of the method's defaults, on the searched images
     held_out: float | None  # of the tuned parameters on images that the search has not seen
     held_out_default: float | None
+
+    def data(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "method": self.tuned.method,
+            "parameters": dict(self.tuned.parameters),
+            "dataset": self.tuned.dataset,
+            "tuned_on": self.tuned.tuned_on,
+            "trials": self.tuned.trials,
+            "oracle": {"accuracy": self.oracle, "defaults": self.default},
+            "held_out": None
+            if self.held_out is None
+            else {"accuracy": self.held_out, "defaults": self.held_out_default},
+        }
 
     def sentences(self) -> list[str]:
         """What may be said of it."""
@@ -95,43 +112,40 @@ def tune(
     seen, unseen = chosen[:cut], chosen[cut:]
     measure = _Measure(store, method, seen)
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     code = code_fingerprint(method_class(method))  # trials of other code say nothing about this one
-    study = optuna.create_study(
-        direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(10, trials)),
-        study_name=f"{method} ({code}) on {store.fingerprint[:12]}, {order} {seed}, {len(seen)} images",
-        storage=_journal(journal),
-        load_if_exists=True,
-    )
-    done = len([trial for trial in study.trials if trial.state.is_finished()])
-    if not study.trials:
-        defaults = make_method(method).parameters()
-        study.enqueue_trial({name: defaults[name] for name in names})  # what is found is never worse than the defaults
-
-    def objective(trial: "optuna.Trial") -> float:
-        return measure({name: draw(trial, name) for name, draw in names.items()})
-
-    def tell(study: "optuna.Study", trial: "optuna.trial.FrozenTrial") -> None:
-        if on_trial:
-            on_trial(trial.number + 1, study.best_value)
-
-    study.optimize(objective, n_trials=max(trials - done, 0), callbacks=[tell])
-    best = dict(study.best_params)
+    states = optuna.trial.TrialState
+    with _writing(journal):
+        study = _study(
+            journal,
+            f"{method} ({code}) on {store.fingerprint[:12]}, {order} {seed}, {len(seen)} images",
+            optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(10, trials)),
+        )
+        if not study.get_trials(deepcopy=False, states=(states.COMPLETE, states.WAITING)):
+            defaults = make_method(method).parameters()
+            study.enqueue_trial({name: defaults[name] for name in names})  # the best is never worse than the defaults
+        done = len(study.get_trials(deepcopy=False, states=(states.COMPLETE,)))
+        while done < trials:  # asked and told by hand: an interrupt then ends the search without a word of Optuna's
+            trial = study.ask()
+            study.tell(trial, measure({name: draw(trial, name) for name, draw in names.items()}))
+            done += 1
+            if on_trial:
+                on_trial(done, study.best_value)
+        best, best_value = dict(study.best_params), float(study.best_value)
     tuned = TunedParameters(
         name=f"tuned on {store.info.dataset}",
         method=method,
         parameters=best,
         tuned_on=store.fingerprint,
         dataset=store.info.dataset,
-        trials=len(study.trials),
-        oracle_accuracy=study.best_value / 100,
+        trials=done,
+        oracle_accuracy=best_value / 100,
         default_accuracy=measure({}) / 100,
     )
     fair = _Measure(store, method, unseen) if len(unseen) else None
     return SearchResult(
         tuned,
-        oracle=study.best_value,
+        oracle=best_value,
         default=100 * tuned.default_accuracy,
         held_out=fair(best) if fair else None,
         held_out_default=fair({}) if fair else None,
@@ -164,12 +178,44 @@ class _Measure:
         return 100 * metrics.score(predicted.probabilities, self._labels).accuracy
 
 
-def _journal(path: str | Path | None) -> "optuna.storages.BaseStorage | None":
-    if path is None:
-        return None
+def _study(journal: str | Path | None, name: str, sampler: "optuna.samplers.BaseSampler") -> "optuna.Study":
+    """A new search, or the one that a journal file holds."""
+    import optuna
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    file = Path(path).expanduser()
+    if journal is None:
+        return optuna.create_study(direction="maximize", sampler=sampler)
+    file = Path(journal).expanduser()
     file.parent.mkdir(parents=True, exist_ok=True)
-    return JournalStorage(JournalFileBackend(str(file)))
+    try:
+        _cut_torn_line(file)
+        storage = JournalStorage(JournalFileBackend(str(file)))
+        return optuna.create_study(
+            direction="maximize", sampler=sampler, study_name=name, storage=storage, load_if_exists=True
+        )
+    except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        raise TrimtabError(f"{file} does not hold the trials of a search; delete it to begin again.") from error
+
+
+@contextmanager
+def _writing(journal: str | Path | None) -> Iterator[None]:
+    """A disk that is full or read-only ends the search in one sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise TrimtabError(
+            f"The trials cannot be kept in {journal}: {error.strerror or error}; those before are kept, make room or "
+            "choose another place with -o."
+        ) from error
+
+
+def _cut_torn_line(file: Path) -> None:
+    """Remove a last line that a kill or a full disk has cut off; another one written behind it would spoil both."""
+    content = file.read_bytes() if file.is_file() else b""
+    if not (content.startswith(JOURNAL) or JOURNAL.startswith(content)):  # somebody else's file is left alone
+        raise ValueError("not a journal")
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with file.open("r+b") as journal:
+            journal.truncate(whole)

@@ -1,9 +1,8 @@
 """A study on a store: its runs, and what they came to."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 from trimtab import arguments
 from trimtab.methods import make_method
@@ -65,8 +64,9 @@ class Findings:
 
     @property
     def zero_shot_accuracy(self) -> float:
-        """Percent."""
-        return 100 * float(np.mean([record.accuracy for record in self.zero_shot]))
+        """Percent; NaN if zero-shot itself has failed."""
+        mean = mean_accuracy(self.zero_shot)
+        return math.nan if mean is None else mean
 
     @property
     def reference(self) -> Outcome | None:

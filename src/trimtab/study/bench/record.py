@@ -1,26 +1,33 @@
 """The record of a run: one JSON file, versioned, that holds everything a table or a figure needs.
 
-docs/benchmark.md documents every field. Which images were right is kept as packed bits, so that methods can be compared
-image by image afterwards: 50,000 images take 8 KB.
+docs/benchmark.md documents every field; the types below are the schema, and reading checks them. Which images were
+right is kept as packed bits, so that methods can be compared image by image afterwards: 50,000 images take 8 KB.
 """
 
 import base64
-import json
-import math
-from dataclasses import asdict, dataclass, field, fields
+import binascii
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
+from trimtab.study.bench.sealed import Sealed
 
-FORMAT = "trimtab-run"
-VERSION = 2
+RECORD = Sealed("trimtab-run", 2, "the record of a run", "run the same `trimtab bench` again to renew it")
 DONE, FAILED = "done", "failed"
+SCORES = ("accuracy", "top5", "ece", "nll", "brier")
+STEP_MS = ("p50", "p90", "p99")
+NEAR = 1e-9  # the accuracy of a record is that of its own images
+
+# What a field may hold; checked when a record is read.
+Count = Annotated[int, Meta(ge=0)]
+Size = Annotated[int, Meta(ge=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Amount = Annotated[float, Meta(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -34,16 +41,17 @@ class About:
     encoder: str
     prompts: str
     class_names: list[str]
-    images: int
-    views: int
-    dim: int
+    images: Size
+    views: Size
+    dim: Size
     method: str
     variant: str
     parameters: dict[str, Any]
     order: str
     seed: int
-    weights: str
+    weights: Annotated[str, Meta(pattern="^(fixed|auto|oracle)$")]
     tuned_on: str = ""
+    images_fingerprint: str = ""  # names, labels and domains of the images: equal in stores of other encoders or views
 
     @property
     def uses_labels(self) -> bool:
@@ -55,12 +63,12 @@ class About:
 class Cost:
     """What a run took, on one thread."""
 
-    seconds: float
-    images_per_second: float
-    step_ms: dict[str, float]  # percentiles of the time that one image takes when it comes alone
-    peak_memory_mb: float  # of the whole process
-    state_mb: float  # of what the method keeps
-    gflops_per_image: float | None  # counted by formula, without the encoder; None: no formula for this method
+    seconds: Amount
+    images_per_second: Amount
+    step_ms: dict[str, Amount]  # percentiles of the time that one image takes when it comes alone
+    peak_memory_mb: Amount  # of the whole process
+    state_mb: Amount  # of what the method keeps
+    gflops_per_image: Amount | None  # counted by formula, without the encoder; None: no formula for this method
 
 
 @dataclass(frozen=True)
@@ -68,16 +76,16 @@ class Record:
     """One run under one way of weighing. Figures are empty in a failed one, which says why in `reason`."""
 
     about: About
-    status: str = DONE
+    status: Annotated[str, Meta(pattern="^(done|failed)$")] = DONE
     reason: str = ""
     weight_values: dict[str, float] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)  # accuracy, top5, ece, nll, brier
-    recall: list[float | None] = field(default_factory=list)
-    reliability: dict[str, list[float]] = field(default_factory=dict)
-    along: dict[str, list[float]] = field(default_factory=dict)
+    recall: list[Share | None] = field(default_factory=list)
+    reliability: dict[str, list[Count | Amount]] = field(default_factory=dict)
+    along: dict[str, list[Count | Amount]] = field(default_factory=dict)
     correct: str = ""  # base64 of packed bits, in the order of the stream
-    labeled: int = 0  # how many bits of `correct` count
-    compactness: float | None = None  # of the store; only in zero-shot's record
+    labeled: Count = 0  # how many bits of `correct` count
+    compactness: Amount | None = None  # of the store; only in zero-shot's record
     cost: Cost | None = None
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, str] = field(default_factory=dict)
@@ -106,40 +114,41 @@ def packed(correct: NDArray[np.bool_]) -> str:
 
 def write_record(record: Record, path: Path) -> None:
     """Write a record whole or not at all."""
-    content = {"format": FORMAT, "version": VERSION, "oracle": record.about.uses_labels, **asdict(record)}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps(_without_nan(content), indent=1, ensure_ascii=False).encode())
+    RECORD.write(path, {"oracle": record.about.uses_labels, **asdict(record)})
 
 
 def read_record(path: Path) -> Record:
     """A record, or one sentence on why it cannot be trusted."""
     path = arguments.place("path", path)
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise TrimtabError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError:
-        raise TrimtabError(f"{path} is not JSON (cut off or damaged); delete it and run the benchmark again.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise TrimtabError(f"{path} is not the record of a run; give a folder that `trimtab bench` has written.")
-    if content.get("version") != VERSION:
-        raise TrimtabError(
-            f"{path} has record format {content.get('version')}, this trimtab reads {VERSION}; "
-            "use the version that wrote it, or run the benchmark again."
-        )
-    try:
-        values = {part.name: content[part.name] for part in fields(Record)}
-        values["about"] = About(**values["about"])
-        values["cost"] = None if values["cost"] is None else Cost(**values["cost"])
-        return Record(**values)
-    except (KeyError, TypeError):
-        raise TrimtabError(f"{path} is damaged (fields are missing); delete it and run the benchmark again.") from None
+    record = RECORD.read(path, Record)
+    for place, fits, problem in _what_must_fit(record) if record.ok else ():
+        if not fits:
+            raise RECORD.damaged(path, place, problem)
+    return record
 
 
-def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: null stands for it."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _what_must_fit(record: Record) -> list[tuple[str, bool, str]]:
+    """(field, whether it fits the others, what is wrong if not): what types alone cannot say of a finished run."""
+    about = record.about
+    bins = [len(record.reliability.get(name, ())) for name in ("confidence", "accuracy", "count")]
+    places = [len(record.along.get(name, ())) for name in ("images", "accuracy")]
+    bits = _bytes_of(record.correct)
+    held = bits is not None and len(bits) == -(-record.labeled // 8)
+    right = record.correct_images().mean() if held and record.labeled else -1.0
+    return [
+        ("scores", set(record.scores) == set(SCORES), f"it does not hold {', '.join(SCORES)}"),
+        ("recall", len(record.recall) == len(about.class_names), "it has another length than about.class_names"),
+        ("reliability", len(set(bins)) == 1 and bins[0] > 0, "its lists are missing or of different lengths"),
+        ("along", len(set(places)) == 1 and places[0] > 0, "its lists are missing or of different lengths"),
+        ("labeled", 0 < record.labeled <= about.images, f"{record.labeled} of {about.images} images cannot be"),
+        ("correct", held, f"it is not the packed bits of {record.labeled} images"),
+        ("scores.accuracy", abs(right - record.scores.get("accuracy", 0)) < NEAR, "it is not that of the images"),
+        ("cost", record.cost is not None and set(record.cost.step_ms) == set(STEP_MS), "its figures are missing"),
+    ]
+
+
+def _bytes_of(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None

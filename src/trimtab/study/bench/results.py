@@ -1,63 +1,90 @@
-"""A folder of results: the plan that it shall hold, the records that it does hold, and what is still missing."""
+"""A folder of results: the plan that it shall hold, the records that it does hold, and what is still missing.
 
-import json
+A record that cannot be trusted is refused and named, and the others are still good: one torn file among ninety must not
+hide the table, and nothing of it may be in the table.
+"""
+
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
 from trimtab.methods import method_class
 from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.plan import Plan, Run
-from trimtab.study.bench.record import Record, read_record
+from trimtab.study.bench.record import About, Record, read_record
+from trimtab.study.bench.sealed import Sealed
 
 PLAN = "plan.json"
-PLAN_FORMAT = "trimtab-plan"
+PLAN_FILE = Sealed("trimtab-plan", 1, "the plan of a benchmark", "delete it and run the same `trimtab bench` again")
 
 
 @dataclass(frozen=True)
 class Results:
-    """The records of a folder, and the files that its plan names but nobody has written yet."""
+    """The records of a folder, the planned files without a good record, and why files were refused."""
 
     folder: Path
     records: tuple[Record, ...]
     missing: tuple[str, ...]
+    refused: tuple[str, ...] = ()  # one sentence for each file
 
     @property
     def note(self) -> str:
-        """What a reader of an unfinished folder must know; empty if nothing is missing."""
-        if not self.missing:
-            return ""
-        whole = len(self.records) + len(self.missing)
-        return (
-            f"UNFINISHED: {len(self.missing)} of {whole} planned runs are missing; "
-            "run the same `trimtab bench` again to continue."
-        )
+        """What a reader of an unfinished or damaged folder must know; empty if all is well."""
+        said = []
+        if self.missing:
+            whole = len(self.records) + len(self.missing)
+            said.append(
+                f"UNFINISHED: {len(self.missing)} of {whole} planned runs are missing; "
+                "run the same `trimtab bench` again to continue."
+            )
+        if self.refused:
+            files = "1 file was" if len(self.refused) == 1 else f"{len(self.refused)} files were"
+            said.append(f"REFUSED: {files} left out: {' '.join(self.refused)}")
+        return " ".join(said)
+
+
+@dataclass(frozen=True)
+class _PlannedFiles:
+    records: list[str]
 
 
 def read_results(folder: str | Path) -> Results:
-    """Every record below a folder."""
+    """Every record below a folder that can be trusted; what was refused, and why, is in `refused`."""
     root = arguments.place("folder", folder)
+    if root.is_file():
+        raise TrimtabError(f"{root} is a file; give the folder that `trimtab bench` has written.")
     if not root.is_dir():
         raise TrimtabError(f"There is no folder {root}; make it with `trimtab bench FEATURES -o {root}`.")
-    files = sorted(path for path in root.rglob("*.json") if path.name != PLAN and not path.name.startswith("."))
+    files = sorted(path for path in root.rglob("*.json") if _may_be_record(path))
     planned = _planned(root)
     if not files:
         state = "its benchmark has not finished a run yet" if planned else "it was not written by `trimtab bench`"
         raise TrimtabError(f"{root} holds no records: {state}.")
-    present = {path.relative_to(root).as_posix() for path in files}
-    missing = tuple(file for file in planned if file not in present)
-    return Results(root, tuple(read_record(path) for path in files), missing)
+    records: dict[str, Record] = {}
+    places: dict[str, Path] = {}
+    refused = []
+    for path in files:
+        try:
+            record = read_record(path)
+            first = places.setdefault(_run_of(record.about), path)
+            if first != path:
+                raise TrimtabError(f"{path} is a second record of the same run as {first}; delete one of them.")
+        except TrimtabError as error:
+            refused.append(str(error))
+        else:
+            records[path.relative_to(root).as_posix()] = record
+    if not records:
+        more = f" (and {len(refused) - 1} more like it)" if len(refused) > 1 else ""
+        raise TrimtabError(f"{root} holds no record that can be trusted: {refused[0]}{more}")
+    missing = tuple(file for file in planned if file not in records)
+    return Results(root, tuple(records.values()), missing, tuple(refused))
 
 
 def note_plan(folder: Path, plan: Plan) -> None:
     """Write down what a folder shall hold, beside what it shall hold already."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = list(dict.fromkeys([*_planned(folder), *plan.files]))
-    content = {"format": PLAN_FORMAT, "version": 1, "records": files}
-    write_whole(folder / PLAN, json.dumps(content, indent=1).encode())
+    PLAN_FILE.write(folder / PLAN, {"records": list(dict.fromkeys([*_planned(folder), *plan.files]))})
 
 
 def still_to_run(folder: Path, runs: Iterable[Run]) -> list[Run]:
@@ -77,13 +104,13 @@ def _is_good(path: Path, method: str) -> bool:
 
 def _planned(folder: Path) -> list[str]:
     path = folder / PLAN
-    if not path.is_file():
-        return []
-    try:
-        content = json.loads(path.read_bytes())
-        files: list[str] = content["records"]
-    except (ValueError, KeyError, TypeError):
-        raise TrimtabError(f"{path} is damaged; delete it and run the benchmark again.") from None
-    if content.get("version") != 1:
-        raise TrimtabError(f"{path} was written by a newer trimtab; use that version.")
-    return files
+    return PLAN_FILE.read(path, _PlannedFiles).records if path.is_file() else []
+
+
+def _may_be_record(path: Path) -> bool:
+    return path.is_file() and path.name != PLAN and not path.name.startswith(".")
+
+
+def _run_of(about: About) -> str:
+    """What was run, wherever its store was then."""
+    return repr(replace(about, store=""))

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from trimtab.data.catalog import FREE_SETS, find_entry
 from trimtab.errors import TrimtabError
 from trimtab.methods import info_of, list_methods
-from trimtab.study.bench.record import Record
+from trimtab.study.bench.record import About, Record
 
 RowKey = tuple[str, str]  # method, variant
 
@@ -28,6 +29,27 @@ def weights_title(weights: str) -> str:
 def views_title(views: int) -> str:
     """How a column or a setting names its number of views."""
     return f"{views} view" if views == 1 else f"{views} views"
+
+
+def images_title(about: About) -> str:
+    """How many images a figure stands for; "2,000 of 10,000 images" where the store holds only a part of its set."""
+    whole = full_size(about.dataset)
+    part = f"{about.images:,} of {whole:,}" if is_part(about) else f"{about.images:,}"
+    return f"{part} {'image' if part == '1' else 'images'}"
+
+
+def is_part(about: About) -> bool:
+    """Whether the store is known to hold only some images of its data set, as `encode --limit` makes it."""
+    return about.images < (full_size(about.dataset) or 0)
+
+
+def full_size(dataset: str) -> int | None:
+    """How many test images a known data set has, under a shift too; None for the user's own."""
+    name = dataset.partition("+")[0]
+    entry = find_entry(name)
+    if entry is not None:
+        return entry.test_size
+    return FREE_SETS[name].size if name in FREE_SETS else None
 
 
 def row_of(record: Record) -> RowKey:

@@ -1,5 +1,7 @@
 """Runs one run of a plan: one pass of the stream, then a record for each way of weighing the prediction's parts."""
 
+import hashlib
+import json
 import os
 import platform
 import time
@@ -20,7 +22,7 @@ from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.measures import forget_peak_memory, peak_memory_mb, state_mb, step_times
 from trimtab.study.bench.plan import BASELINE, Run
 from trimtab.study.bench.predicting import OrderedRows, rows_in_order, weigh, with_fixed_weights
-from trimtab.study.bench.record import FAILED, About, Cost, Record, packed
+from trimtab.study.bench.record import FAILED, SCORES, About, Cost, Record, packed
 from trimtab.study.bench.rows import views_title
 from trimtab.study.costs import gflops_per_image
 from trimtab.task import Task
@@ -60,10 +62,11 @@ def _measured(run: Run, task: Task, method: Method, rows: OrderedRows, abouts: d
         start = time.perf_counter()
         try:
             fused, values = weigh(weights, method, task, predictions, rows.labels)
+            weighing = time.perf_counter() - start if weights == "auto" else 0.0
+            scores = _scores(fused, rows.labels)
         except Exception as error:  # the other ways of weighing are still good
             records.append(_failed(about, method, error))
             continue
-        weighing = time.perf_counter() - start if weights == "auto" else 0.0
         cost = Cost(
             seconds=round(seconds + weighing, 4),
             images_per_second=round(len(rows) / (seconds + weighing), 1),
@@ -72,7 +75,7 @@ def _measured(run: Run, task: Task, method: Method, rows: OrderedRows, abouts: d
             state_mb=round(state_mb(stream), 3),
             gflops_per_image=gflops,
         )
-        records.append(_scored(about, method, fused, rows.labels, values, cost, compactness))
+        records.append(_scored(about, method, scores, values, cost, compactness))
     # Timed last: these steps write into the caches.
     waits = step_times(stream, rows)
     for record in records:
@@ -89,21 +92,27 @@ def _compactness(rows: OrderedRows) -> float | None:
         return None
 
 
+def _scores(fused: Array, labels: NDArray[np.int64]) -> metrics.Scores:
+    """How good the predictions are; NaN among them is a failure, not a figure."""
+    scores = metrics.score(fused, labels)
+    if not (np.isfinite(scores.nll) and np.isfinite(scores.brier)):
+        raise TrimtabError("some of its probabilities are not finite numbers")
+    return scores
+
+
 def _scored(
     about: About,
     method: Method,
-    fused: Array,
-    labels: NDArray[np.int64],
+    scores: metrics.Scores,
     values: dict[str, float],
     cost: Cost,
     compactness: float | None,
 ) -> Record:
-    scores = metrics.score(fused, labels)
     seen, so_far = metrics.accuracy_along(scores.correct)
     return Record(
         about=about,
         weight_values=values,
-        scores={name: float(getattr(scores, name)) for name in ("accuracy", "top5", "ece", "nll", "brier")},
+        scores={name: float(getattr(scores, name)) for name in SCORES},
         recall=scores.recall.tolist(),
         reliability={
             "confidence": scores.reliability.confidence.tolist(),
@@ -144,7 +153,14 @@ def _about(run: Run, store: FeatureStore, method: Method, images: int, weights: 
         seed=run.seed,
         weights=weights,
         tuned_on=run.tuned_on,
+        images_fingerprint=_images_fingerprint(store),
     )
+
+
+def _images_fingerprint(store: FeatureStore) -> str:
+    """Which images these are, and what an order may depend on; encoder, views and prompts do not matter."""
+    said = [store.ids, store.labels.tolist(), store.domains]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def _as_json_has_it(parameters: dict[str, Any]) -> dict[str, Any]:

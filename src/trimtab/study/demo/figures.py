@@ -1,21 +1,23 @@
 """What the demo draws: accuracy along the stream, and what the caches hold when it ends."""
 
+import io
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 
 from trimtab.engine.bank import Bank
-from trimtab.study.plots.style import GREEN, VERMILLION, axes_for, look_of
+from trimtab.study.outputs import made_by
+from trimtab.study.plots.style import GREEN, VERMILLION, as_bytes, axes_for, look_of
 
 RIGHT, WRONG, INK, PAPER = GREEN, VERMILLION, "#222222", "#FFFFFF"
 THUMB, GAP, LABEL_WIDTH, HEADER = 44, 6, 118, 62
 
 
-def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]], path: Path) -> None:
-    """Running accuracy of each method over the images seen so far, MCP and zero-shot in front."""
+def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]]) -> bytes:
+    """A PNG: running accuracy of each method over the images seen so far, MCP and zero-shot in front."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.4, 4.6), dpi=130, layout="constrained")
@@ -42,7 +44,7 @@ def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]], path: Path) 
     axes.set_xlabel("images seen")
     axes.set_ylabel("accuracy so far, %")
     axes.set_title("CIFAR-10 through the lite encoder: no labels, no training", loc="left")
-    figure.savefig(path)
+    return as_bytes(axes)
 
 
 def _spread(values: Sequence[float], least: float = 1.1) -> list[float]:
@@ -59,9 +61,8 @@ def contact_sheet(
     class_names: Sequence[str],
     labels: NDArray[np.int64],
     thumbnail: Callable[[int], NDArray[np.uint8]],
-    path: Path,
-) -> None:
-    """One row per class with the images each cache holds: a frame for right ones, a crossed frame for wrong ones."""
+) -> bytes:
+    """A PNG: one row per class with the images each cache holds, right ones in a frame, wrong ones in a crossed one."""
     widths = [span.stop - span.start for span in bank.sections.values()]
     width = LABEL_WIDTH + sum(w * (THUMB + 4) + 3 * GAP for w in widths)
     sheet = Image.new("RGB", (width, HEADER + len(class_names) * (THUMB + GAP) + GAP), PAPER)
@@ -83,7 +84,10 @@ def contact_sheet(
         left += count * (THUMB + 4) + 3 * GAP
     for row, class_name in enumerate(class_names):
         draw.text((8, HEADER + row * (THUMB + GAP) + THUMB // 2 - 9), class_name, INK, normal)
-    sheet.save(path)
+    memory, maker = io.BytesIO(), PngInfo()
+    maker.add_text("Software", made_by())
+    sheet.save(memory, "png", pnginfo=maker)
+    return memory.getvalue()
 
 
 def _frame(draw: ImageDraw.ImageDraw, corner: tuple[int, int], right: bool) -> None:

@@ -10,8 +10,8 @@ from trimtab.study.bench.record import Record
 from trimtab.study.bench.results import Results
 from trimtab.study.bench.rows import title_of, weights_title
 from trimtab.study.metrics import Floats
-from trimtab.study.plots.chosen import by_method, only_dataset, records_for
-from trimtab.study.plots.style import BLUE, VERMILLION, axes_for
+from trimtab.study.plots.chosen import by_method, only_dataset, orders_title, records_for
+from trimtab.study.plots.style import BLUE, VERMILLION, axes_for, entitle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,8 +56,9 @@ def plot_per_class(
     ax.margins(x=0.18)
     ax.set_ylim(-0.8, len(shown) - 0.2)
     ax.set_xlabel("change of recall over zero-shot (points)")
-    left_out = f", {len(places) - len(shown)} classes between left out" if len(shown) < len(places) else ""
-    ax.set_title(f"{name}: {title_of(method)} by class ({weights_title(weights)}{left_out})", fontsize="medium")
+    left_out = f"; {len(places) - len(shown)} classes between these are left out" if len(shown) < len(places) else ""
+    title = f"{name}: {title_of(method)} by class ({weights_title(weights)})"
+    entitle(ax, title, f"mean of {orders_title(records)}{left_out}")
     return ax
 
 

@@ -4,7 +4,19 @@ from typing import TYPE_CHECKING
 
 from trimtab.study.bench.rows import title_of
 from trimtab.study.feature_map import FeatureMap
-from trimtab.study.plots.style import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, axes_for, small_legend
+from trimtab.study.plots.style import (
+    BLACK,
+    BLUE,
+    GRAY,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    axes_for,
+    entitle,
+    small_legend,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,14 +28,18 @@ AXES = {"pca": "principal components", "tsne": "t-SNE"}
 def plot_features(found: FeatureMap, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the chosen classes with cache members and text and visual prototypes marked.
 
-    A dot's color is the image's true label, a mark's color the class whose cache holds it: where they differ, the cache
-    is wrong.
+    A dot's color is the image's true label (gray: a class that is not shown), a mark's color the class whose cache
+    holds it: where they differ, the cache is wrong.
     """
     ax = axes_for(ax, 6.4, 4.6)
     for label, name in enumerate(found.class_names):
         dots = found.images[found.labels == label]
         ax.scatter(dots[:, 0], dots[:, 1], 5, color=COLORS[label], alpha=0.35, linewidth=0)
         ax.scatter([], [], 25, color=COLORS[label], label=name)
+    strangers = found.images[found.labels < 0]
+    if len(strangers):
+        ax.scatter(strangers[:, 0], strangers[:, 1], 8, color=GRAY, linewidth=0)
+        ax.scatter([], [], 25, color=GRAY, label="a class not shown")
     for member in found.members:
         color = COLORS[member.owner]
         ax.scatter(*member.place, 34, marker=_mark(member.section), facecolor="none", edgecolor=color, linewidth=1.2)
@@ -35,9 +51,19 @@ def plot_features(found: FeatureMap, *, ax: "Axes | None" = None) -> "Axes":
     for mark, name in [*marks, ("*", "text prototype"), ("D", "visual prototype")]:
         ax.scatter([], [], marker=mark, facecolor="none", edgecolor=BLACK, label=name)
     ax.set(xticks=[], yticks=[], xlabel=f"{AXES[found.projection]}; texts shifted onto the images' mean", ylabel="")
-    ax.set_title(f"{found.dataset}: what {title_of(found.method)} keeps (dots: true label)", fontsize="medium")
+    entitle(ax, f"{found.dataset}: what {title_of(found.method)} keeps (dots: true label)", _shown(found))
     small_legend(ax, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return ax
+
+
+def _shown(found: FeatureMap) -> str:
+    """How much of the data set the figure shows."""
+    chosen, images = len(found.class_names), int((found.labels >= 0).sum())
+    return f"{_part(chosen, found.all_classes)} classes, {_part(images, found.all_images)} of their images"
+
+
+def _part(shown: int, whole: int) -> str:
+    return f"all {whole:,}" if shown == whole else f"{shown:,} of {whole:,}"
 
 
 def _mark(section: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from trimtab.errors import TrimtabError
 from trimtab.methods import info_of
+from trimtab.study.outputs import made_by
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,11 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILLION, PURPLE, GRAY = (
     "#CC79A7",
     "#8C8C8C",
 )
+NOTE: Final = "#555555"
+NOTE_LINE = 9.5  # points that a line of a note takes
 _OTHERS: Final = ((GRAY, "h", "-."), (BLUE, "p", "-."), (GREEN, "8", "-."))
+# Where each format names the program that made a file.
+_MAKER: Final = {"png": "Software", "pdf": "Creator", "svg": "Creator"}
 
 
 def look_of(method: str) -> tuple[str, str, str]:
@@ -44,15 +49,33 @@ def axes_for(ax: "Axes | None", width: float = 5.2, height: float = 3.6) -> "Axe
     return ax
 
 
+def entitle(ax: "Axes", title: str, *notes: str) -> None:
+    """A title, and below it in small type what a reader must know to read the figure: one line for each note."""
+    lines = [line for note in notes for line in note.splitlines()]
+    ax.set_title(title, fontsize="medium", pad=6 + NOTE_LINE * len(lines))
+    ax.annotate(
+        "\n".join(lines),
+        (0.5, 1.0),
+        (0, 4),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        fontsize=7,
+        color=NOTE,
+        annotation_clip=False,
+    )
+
+
 def small_legend(ax: "Axes", **options: Any) -> None:
     """A legend that does not shout."""
-    ax.legend(fontsize="small", frameon=False, **options)
+    ax.legend(fontsize="small", title_fontsize="small", frameon=False, **options)
 
 
 def as_bytes(ax: "Axes", kind: str = "png") -> bytes:
-    """The whole figure around some axes, as a png, pdf or svg file."""
+    """The whole figure around some axes, as a png, pdf or svg file that says it is trimtab's."""
     memory = io.BytesIO()
     figure = ax.get_figure(root=True)
     assert figure is not None
-    figure.savefig(memory, format=kind)
+    figure.savefig(memory, format=kind, metadata={_MAKER[kind]: made_by()})
     return memory.getvalue()

@@ -1,5 +1,5 @@
-"""The report of a benchmark as files: tables and figures together."""
+"""The report of a benchmark: tables and figures together, in a notebook or as files."""
 
-from trimtab.study.report.write import write_report
+from trimtab.study.report.write import Report, write_report
 
-__all__ = ["write_report"]
+__all__ = ["Report", "write_report"]

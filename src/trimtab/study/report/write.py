@@ -1,47 +1,66 @@
-"""Writes a report in every form: Markdown, LaTeX, and one page with the figures inside."""
+"""A report in every form: in a notebook, as Markdown, as LaTeX, and as one page with the figures inside."""
 
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
+import trimtab
 from trimtab import arguments
-from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
 from trimtab.study.bench.results import Results
-from trimtab.study.figures import FIGURES, draw
-from trimtab.study.plots import as_bytes
-from trimtab.study.report.html import html_page
+from trimtab.study.outputs import made_by, refuse_foreign, write_output
+from trimtab.study.report.html import html_page, html_sections
+from trimtab.study.report.sections import sections_of
 from trimtab.study.tables import latex, markdown, report_tables
 
 
-def write_report(results: Results, folder: str | Path | None = None) -> list[Path]:
-    """report.md, report.tex and report.html in a folder, by default that of the results; the files written."""
+@dataclass(frozen=True)
+class Report:
+    """The tables and figures of a benchmark. In a notebook it shows itself; `write` makes files of it."""
+
+    results: Results
+
+    def _repr_html_(self) -> str:
+        return html_sections(sections_of(self.results))
+
+    def page(self) -> str:
+        """The HTML page."""
+        title = f"trimtab: {self.results.folder.resolve().name}"
+        return html_page(sections_of(self.results), title=title, facts=self._facts(), warning=self.results.note)
+
+    def write(self, folder: str | Path | None = None, *, overwrite: bool = False) -> list[Path]:
+        """report.md, report.tex and report.html in a folder, by default that of the results; the files written.
+
+        A file of these names that trimtab has not written is refused before anything is written, unless `overwrite`.
+        """
+        target = Path(folder).expanduser() if folder is not None else self.results.folder
+        paths = [target / name for name in ("report.md", "report.tex", "report.html")]
+        for path in paths:
+            refuse_foreign(path, overwrite=overwrite)
+        tables, warning = report_tables(self.results), self.results.note
+        texts = [
+            f"<!-- {made_by()} -->\n\n" + (f"{warning}\n\n" if warning else "") + markdown(tables),
+            f"% {made_by()}\n" + (f"% {warning}\n" if warning else "") + latex(tables),
+            self.page(),
+        ]
+        for path, text in zip(paths, texts, strict=True):
+            write_output(path, text.encode(), overwrite=overwrite)
+        return paths
+
+    def _facts(self) -> list[str]:
+        """Where the figures come from, so that a page can stand alone."""
+        records = self.results.records
+        days = sorted({record.finished[:10] for record in records if record.finished})
+        when = f", finished {' to '.join(dict.fromkeys([days[0], days[-1]]))}" if days else ""
+        made = sorted({record.versions["trimtab"] for record in records if "trimtab" in record.versions})
+        by = f", with trimtab {', '.join(made)}" if made else ""
+        now = datetime.now().astimezone().isoformat(sep=" ", timespec="minutes")
+        return [
+            f"Page made {now} by trimtab {trimtab.__version__}.",
+            f"{len(records):,} records in {self.results.folder.resolve()}{when}{by}.",
+        ]
+
+
+def write_report(results: Results, folder: str | Path | None = None, *, overwrite: bool = False) -> list[Path]:
+    """Write `Report(results)`; the files written."""
     arguments.instance("results", results, Results, "Results, as read_results gives")
-    target = results.folder if folder is None else arguments.place("folder", folder)
-    target.mkdir(parents=True, exist_ok=True)
-    tables = report_tables(results)
-    warning = results.note
-    page = html_page(tables, report_figures(results), title=f"trimtab: {results.folder.name}", warning=warning)
-    contents = {
-        "report.md": f"{warning}\n\n{markdown(tables)}" if warning else markdown(tables),
-        "report.tex": (f"% {warning}\n" if warning else "") + latex(tables),
-        "report.html": page,
-    }
-    for name, text in contents.items():
-        write_whole(target / name, text.encode())
-    return [target / name for name in contents]
-
-
-def report_figures(results: Results) -> dict[str, bytes]:
-    """Caption -> PNG of every figure that the records allow."""
-    found = {}
-    datasets = sorted({record.about.dataset for record in results.records if record.ok})
-    for name, kind in FIGURES.items():
-        if kind.runs_again:
-            continue
-        for dataset in datasets if kind.one_dataset else [None]:
-            try:
-                axes = draw(name, results, dataset=dataset)
-            except TrimtabError:
-                continue  # too few data sets, or a method was not run: a page without that figure is still a page
-            caption = kind.about if dataset is None else f"{dataset}: {kind.about}"
-            found[caption] = as_bytes(axes)
-    return found
+    return Report(results).write(folder, overwrite=overwrite)

@@ -4,7 +4,7 @@ import numpy as np
 
 from trimtab.study.bench.record import Record
 from trimtab.study.bench.results import Results
-from trimtab.study.bench.rows import RowKey, title_of, weights_title
+from trimtab.study.bench.rows import RowKey, images_title, title_of, weights_title
 from trimtab.study.tables.accuracy import accuracy_table, column_title, row_label
 from trimtab.study.tables.groups import Group, groups_of
 from trimtab.study.tables.significance import against_baseline, against_rival, difference_text
@@ -29,7 +29,9 @@ def quality_table(group: Group, column: str) -> Table:
         "of the orders (exact McNemar)."
     )
     rows = [(key, _good(group, key, column)) for key in group.rows]
-    cells = [Row(row_label(key, group), _quality(group, key, column, records)) for key, records in rows if records]
+    cells = [
+        Row(row_label(key, group, column), _quality(group, key, column, records)) for key, records in rows if records
+    ]
     return Table(f"{_column(group, column)}: quality", head, cells, [note])
 
 
@@ -41,12 +43,14 @@ def cost_table(group: Group, column: str) -> Table:
         "the whole process. MFLOPs per image are counted by formula, without the encoder."
     )
     rows = [(key, _good(group, key, column)) for key in group.rows]
-    cells = [Row(row_label(key, group), _cost(records)) for key, records in rows if records]
+    cells = [Row(row_label(key, group, column), _cost(records)) for key, records in rows if records]
     return Table(f"{_column(group, column)}: cost", head, cells, [note])
 
 
 def _column(group: Group, column: str) -> str:
-    return f"{column_title(column)}, {group.encoder}, {group.order}, {weights_title(group.weights)}"
+    name, images = column_title(group, column), images_title(group.about(column))
+    counted = name if images in name else f"{name} ({images})"
+    return f"{counted}, {group.encoder}, {group.order}, {weights_title(group.weights)}"
 
 
 def _good(group: Group, key: RowKey, column: str) -> list[Record]:

@@ -1,13 +1,15 @@
 """Which records may share a table: one encoder, one kind of order, one way of weighing; each column one store."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trimtab.errors import TrimtabError
 from trimtab.study.bench.plan import WEIGHTS
 from trimtab.study.bench.record import About, Record
-from trimtab.study.bench.rows import RowKey, in_table_order, row_of, under_weights, views_title
+from trimtab.study.bench.rows import RowKey, in_table_order, row_of, title_of, under_weights, views_title
 from trimtab.study.tables.published import CROSS_DOMAIN, SHIFTS
+
+Cells = dict[tuple[RowKey, str], list[Record]]
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Group:
     encoder: str
     order: str
     weights: str
-    cells: dict[tuple[RowKey, str], list[Record]]
+    cells: Cells
+    auto: Cells = field(default_factory=dict)  # the same cells under weights found without labels, beside an oracle's
 
     @property
     def rows(self) -> list[RowKey]:
@@ -40,6 +43,10 @@ class Group:
         """One for each order."""
         return self.cells.get((row, column), [])
 
+    def about(self, column: str) -> About:
+        """What the column's store is; the same in each of its records."""
+        return next(found[0].about for (_, name), found in self.cells.items() if name == column)
+
 
 def benchmark_of(dataset: str) -> str:
     """The table of the paper that a data set belongs to."""
@@ -51,19 +58,30 @@ def benchmark_of(dataset: str) -> str:
 def groups_of(records: Sequence[Record]) -> list[Group]:
     """All tables that the records make, in a fixed order."""
     names = column_names(records)
-    found: dict[tuple[str, str, str, str], dict[tuple[RowKey, str], list[Record]]] = {}
+    found: dict[tuple[str, str, str, str], Cells] = {}
     used = [weights for weights in WEIGHTS if any(record.about.weights == weights for record in records)]
     for weights in used:
         for record in sorted(under_weights(records, weights), key=lambda record: record.about.seed):
             about = record.about
             key = (benchmark_of(about.dataset), about.encoder, about.order, weights)
-            cells = found.setdefault(key, {})
-            cells.setdefault((row_of(record), names[store_of(about)]), []).append(record)
+            cell = found.setdefault(key, {}).setdefault((row_of(record), names[store_of(about)]), [])
+            _refuse_twice(cell, record)
+            cell.append(record)
     rank = {"Cross-domain benchmark": 0, "Natural distribution shifts": 1}
     keys = sorted(
         found, key=lambda key: (rank.get(key[0], 2), key[1], key[2] != "shuffled", key[2], used.index(key[3]))
     )
-    return [Group(*key, found[key]) for key in keys]
+    return [Group(*key, found[key], found.get((*key[:3], "auto"), {}) if key[3] == "oracle" else {}) for key in keys]
+
+
+def _refuse_twice(cell: Sequence[Record], record: Record) -> None:
+    """One row must not average two settings that only share a name."""
+    about = record.about
+    if any(other.about.seed == about.seed for other in cell):
+        raise TrimtabError(
+            f"There are two different runs of {title_of(*row_of(record))} on {about.dataset}, {about.order} "
+            f"{about.seed}, weights {about.weights}; keep their results in different folders."
+        )
 
 
 def store_of(about: About) -> tuple[str, str, int]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from trimtab.notebook import html_table
+
 BETTER, WORSE, FIRST = "▲", "▼", "★"  # marks of a cell
 
 
@@ -32,3 +34,7 @@ class Table:
     rows: list[Row]
     notes: list[str] = field(default_factory=list)
     first: str = "Method"  # the head of the labels' column
+
+    def _repr_html_(self) -> str:
+        rows = [[row.label, *(cell.text for cell in row.cells)] for row in self.rows]
+        return html_table([self.first, *self.head], rows, title=self.title, notes=self.notes)
