@@ -275,7 +275,7 @@ def test_wrong_kinds_are_refused_with_a_sentence(world, tmp_path, monkeypatch):
         ("oracle_weights", "labels", [0.5] * 6, "labels must be whole numbers; item 0 is 0.5"),
         ("score", "labels", [0.5] * 6, "labels must be whole numbers; item 0 is 0.5"),
         ("score", "labels", [9] * 6, "A label is 9, but the predictions are of 4 classes"),
-        ("make_plan", "seeds", 1.5, "seeds must be a whole number of at least 1, not 1.5"),
+        ("make_plan", "seeds", 1.5, "seeds .the number of orders. must be a whole number of at least 1, not 1.5"),
         ("make_plan", "stores", "one", "stores must be a list of at least one name or path, not 'one'"),
         ("tune", "images", -1, "images must be a whole number of at least 1, not -1"),
         ("load_encoder", "precision", None, "precision must be one of fp32, fp16, bf16, not None"),

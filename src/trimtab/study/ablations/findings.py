@@ -84,7 +84,7 @@ def make_ablation(
     name: str, store: str | Path, *, method: str | None = None, seeds: int = 3, weights: str = "fixed"
 ) -> Ablation:
     """A study on a store; `method` is the one under study, where it is one."""
-    arguments.whole("seeds", seeds, least=1)
+    arguments.whole("seeds (the number of orders)", seeds, least=1)
     study, opened = study_by_name(name), labeled_store(store)
     points = study.points(opened, method or study.default_method)
 

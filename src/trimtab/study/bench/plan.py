@@ -95,7 +95,7 @@ def make_plan(
     unused = [name for name in changes if name not in names]
     if unused:
         raise TrimtabError(f"Parameters are given for {unused[0]!r}, which is not among the methods to run.")
-    arguments.whole("seeds", seeds, least=1)
+    arguments.whole("seeds (the number of orders)", seeds, least=1)
     rows = [_Row(name, changes.get(name, {})) for name in names]
     rows += [_Row(found.method, found.parameters, found.name, found.tuned_on) for found in tuned]
     runs = []
