@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test lint unit bench docs clean
+.PHONY: demo test lint unit bench audit docs clean
 .DEFAULT_GOAL := test
 
 # The stamp is renewed only when a file that decides what is installed has changed.
@@ -35,6 +35,10 @@ bench: $(VENV)/ready
 # Into site/; a broken link or an unreadable docstring is an error. To read it: python -m http.server -d site
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Bad inputs, damaged files and kills, all of them; the suite runs a quick part of each.
+audit: $(VENV)/ready
+	$(BIN)/python -m tests.audit
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output site

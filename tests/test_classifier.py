@@ -60,6 +60,14 @@ def test_it_adapts_as_the_method_does():
     assert differences > 0
 
 
+def test_looking_and_learning_can_be_two_steps():
+    whole, parted = Classifier(ColorEncoder(), NAMES), Classifier(ColorEncoder(), NAMES)
+    for number, picture in enumerate(pictures()):
+        features = parted.features(picture)
+        assert parted.seen == number
+        assert parted.classify_features(features, top=2) == whole.classify(picture, top=2)
+
+
 def test_crops_depend_on_the_image_and_the_seed_alone():
     classifier = Classifier(ColorEncoder(), NAMES, views=4)
     first = classifier.features(colored("red", 1))

@@ -10,18 +10,30 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
 from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.classifier import Classifier
-from trimtab.cli.classify_lines import Lines
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 
 NAMES = tuple(COLORS)
 LABELS = ("--labels", "red,green,blue,yellow")
+
+# The real command in a process of its own, with an encoder that needs no model.
+LAUNCHER = f"""
+import sys
+sys.path[:0] = [{str(Path(__file__).parent)!r}]
+import trimtab.encoders
+from tiny_encoder import ColorEncoder
+trimtab.encoders.load_encoder = lambda name, **_: ColorEncoder()
+from trimtab.cli.main import run
+sys.argv[:1] = ["trimtab", "classify"]
+run()
+"""
 
 
 @pytest.fixture
@@ -99,23 +111,14 @@ def test_state_goes_on_from_run_to_run(photos):
     assert "other classes" in str(other.exception)
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("format", ["csv", "jsonl", "table"])
 def test_an_interrupted_run_is_continued(photos, monkeypatch, format):
     options = (*LABELS, "--format", format, "--state", "state")
     assert trimtab("photos", *options, "-o", "whole").exit_code == 0
     Path("state").unlink()
-    real, seen = Classifier.classify, 0
-
-    def interrupted(self, image, **more):
-        nonlocal seen
-        seen += 1
-        if seen == 6:
-            raise KeyboardInterrupt
-        return real(self, image, **more)
-
-    monkeypatch.setattr(Classifier, "classify", interrupted)
+    go_on = stop_after(monkeypatch, 6)
     assert trimtab("photos", *options, "-o", "part").exit_code != 0
-    monkeypatch.setattr(Classifier, "classify", real)
+    go_on()
     assert len(Path("part").read_text().splitlines()) == 5 + (format == "csv")
     with Path("part").open("a") as file:
         file.write("half a li")  # as a kill leaves it
@@ -123,6 +126,168 @@ def test_an_interrupted_run_is_continued(photos, monkeypatch, format):
     assert result.exit_code == 0, result.output
     assert "Classified: 7" in result.stderr
     assert Path("part").read_text() == Path("whole").read_text()
+
+
+def stop_after(monkeypatch, images):
+    """Let Ctrl-C come at that image; returns what undoes it."""
+    real, seen = Classifier.features, 0
+
+    def stopped(self, image):
+        nonlocal seen
+        seen += 1
+        if seen == images:
+            raise KeyboardInterrupt
+        return real(self, image)
+
+    monkeypatch.setattr(Classifier, "features", stopped)
+    return lambda: monkeypatch.setattr(Classifier, "features", real)
+
+
+def learned(file):
+    return Classifier(ColorEncoder(), NAMES).load(file).stream
+
+
+def same(one, other):
+    """Whether two streams have learned the same, bit for bit."""
+    return all(np.array_equal(array, other.arrays()[name]) for name, array in one.arrays().items())
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl", "table"])
+def test_after_a_kill_lines_stay_and_their_images_are_learned_again(photos, monkeypatch, format):
+    """The state on the disk is older than the lines; both end as if nothing had happened."""
+    command = (*photos, photos[3], *LABELS, "--format", format, "--state", "state", "-o")
+    assert trimtab(*command, "whole").exit_code == 0
+    whole = learned("state")
+    Path("state").unlink()
+    go_on = stop_after(monkeypatch, 3)
+    trimtab(*command, "part")
+    old = Path("state").read_bytes()
+    go_on()
+    go_on = stop_after(monkeypatch, 6)
+    trimtab(*command, "part")
+    assert learned("state").seen == 7
+    go_on()
+    Path("state").write_bytes(old)
+    with Path("part").open("ab") as file:
+        file.write(b'"half a\nli' if format == "csv" else b'{"half a li')
+    result = trimtab(*command, "part")
+    assert "Learning again from the last 5 images" in result.stderr
+    assert "Classified: 6\n" in result.stderr
+    assert Path("part").read_bytes() == Path("whole").read_bytes()
+    assert same(learned("state"), whole)
+    again = trimtab(*command, "part")
+    assert "Classified: 0\n" in again.stderr
+    assert "Learning again" not in again.stderr
+    assert same(learned("state"), whole)
+
+
+def test_an_image_that_is_gone_after_a_kill_keeps_its_line(photos, monkeypatch):
+    command = ("photos", *LABELS, "--format", "csv", "--state", "state", "-o", "part")
+    go_on = stop_after(monkeypatch, 1)
+    trimtab(*command)
+    old = Path("state").read_bytes()
+    go_on()
+    assert trimtab(*command).exit_code == 0
+    Path("state").write_bytes(old)
+    lines = Path("part").read_bytes()
+    photos[4].unlink()
+    result = trimtab(*command)
+    assert result.exit_code == 1
+    assert "4 red.png cannot be read" in result.stderr
+    assert Path("part").read_bytes() == lines
+    assert learned("state").seen == 11
+    assert "Learning again" not in trimtab(*command).stderr
+
+
+def test_lines_that_someone_has_edited_are_kept_and_said(photos):
+    command = ("photos", *LABELS, "--format", "csv", "--state", "state", "-o", "part")
+    assert trimtab(*command).exit_code == 0
+    header, *lines = Path("part").read_text().splitlines(keepends=True)
+    kept = "".join([header, *lines[:3:-1]])
+    Path("part").write_text(kept)
+    result = trimtab(*command)
+    assert "part was changed since the state was saved; its lines are kept as they are." in result.stderr
+    assert "Classified: 4\n" in result.stderr
+    assert Path("part").read_text().startswith(kept)
+
+
+@pytest.mark.parametrize("begun", ["", "pa", "path,label,score\n"])
+@pytest.mark.parametrize("more", [(), ("--state", "state")])
+def test_a_kill_in_the_first_second_blocks_nothing(photos, begun, more):
+    Path("out.csv").write_text(begun)
+    Path(".out.csv.123.part").write_text("path")
+    Path(".out.csv.lock").touch()
+    assert trimtab("photos", *LABELS, "--format", "csv", "-o", "out.csv", *more).exit_code == 0
+    assert len(rows(Path("out.csv").read_text())) == 12
+    assert sorted(file.name for file in Path().iterdir() if file.name.startswith(".")) == []
+
+
+def test_lines_whose_state_is_gone_are_not_mixed_with_others(photos):
+    command = ("photos", *LABELS, "--format", "csv", "-o", "out.csv", "--state", "state")
+    assert trimtab(*command).exit_code == 0
+    Path("state").unlink()
+    assert "out.csv exists, but state does not" in str(trimtab(*command).exception)
+
+
+def test_one_process_at_a_time(photos):
+    command = [sys.executable, "-c", LAUNCHER, "-", *LABELS, "--state", "state", "-o", "out", "--format", "jsonl"]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run.stdin.write(f"{photos[0]}\n")
+    run.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not (Path("out").exists() and Path("out").read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    Path("link").symlink_to("state")
+    for more in (("--state", "state"), ("--state", "link"), ("-o", "out"), ("--state", "other", "-o", "out")):
+        result = trimtab("photos", *LABELS, "--format", "jsonl", *more)
+        assert isinstance(result.exception, TrimtabError)
+        assert "Another process is using" in str(result.exception)
+    run.kill()
+    run.communicate()
+    result = trimtab("photos", *LABELS, "--state", "state", "-o", "out", "--format", "jsonl")
+    assert result.exit_code == 0, result.exception
+    assert len(Path("out").read_text().splitlines()) == 13
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+def test_a_disk_that_gets_full_tears_no_line(photos):
+    whole = trimtab("photos", *LABELS, "--format", "csv", "--state", "one", "-o", "whole")
+    assert whole.exit_code == 0
+    full = """
+import trimtab.cli.classify as command
+real = command._StateKeeper.save
+def save(self):
+    real(self)
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (180, resource.RLIM_INFINITY))
+command._StateKeeper.save = save
+"""
+    command = ["photos", *LABELS, "--format", "csv", "--state", "two", "-o", "part"]
+    run = subprocess.run([sys.executable, "-c", full + LAUNCHER, *command], stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 2
+    assert "part cannot be written: File too large." in run.stderr
+    begun = Path("part").read_bytes()
+    assert begun.endswith(b"\n")
+    assert Path("whole").read_bytes().startswith(begun)
+    assert 1 < len(begun.splitlines()) < 12
+    assert trimtab(*command).exit_code == 0
+    assert Path("whole").read_bytes() == Path("part").read_bytes()
+    assert same(learned("one"), learned("two"))
+
+
+def test_no_images_is_an_error_and_an_empty_folder_among_others_is_named(photos):
+    Path("empty").mkdir()
+    Path("photos/notes.txt").write_text("no image")
+    result = trimtab("empty", *LABELS, "-o", "out", "--state", "state")
+    assert isinstance(result.exception, TrimtabError)
+    assert str(result.exception) == "There are no images in empty."
+    assert sorted({file.name for file in Path().iterdir()} - {"cache"}) == ["empty", "photos"]
+    assert str(trimtab("-", *LABELS, "-o", "out", stdin="\n").exception) == "There are no images in standard input."
+    assert not Path("out").exists()
+    result = trimtab("empty", "photos", *LABELS)
+    assert result.exit_code == 1
+    assert "There are no images in empty." in result.stderr
+    assert "Classified: 12\n" in result.stderr
 
 
 def test_a_file_that_exists_is_not_overwritten(photos):
@@ -149,6 +314,8 @@ def test_a_file_that_exists_is_not_overwritten(photos):
         ((*LABELS, "--method", "nonsense"), "no method 'nonsense'"),
         ((*LABELS, "--state", "no/such/folder/state"), "cannot be written"),
         ((*LABELS, "-o", "no/such/folder/file"), "cannot be written"),
+        ((*LABELS, "-o", "photos"), "photos exists and is not a regular file"),
+        ((*LABELS, "-o", "both", "--state", "both"), "--state and --out are the same file"),
     ],
 )
 def test_wrong_options_are_one_sentence(photos, arguments, words):
@@ -179,29 +346,52 @@ def test_a_failed_start_leaves_no_file(photos):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_one_sentence():
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_standard_output_on_a_full_disk_is_one_sentence(photos, format):
+    command = [sys.executable, "-c", LAUNCHER, "photos", *LABELS, "--format", format]
     with Path("/dev/full").open("w") as full:
-        lines = Lines(full, lambda path, guesses: path, frozenset())
-        with pytest.raises(TrimtabError, match="/dev/full cannot be written: No space left"):
-            lines.write("cat.png", [])
-        os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())  # so that closing does not fail again
+        run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 2
+    assert run.stderr == "trimtab: Standard output cannot be written: No space left on device.\n"
 
 
-SERVICE = """
-import sys
-sys.path[:0] = [{tests!r}]
-import trimtab.encoders
-from tiny_encoder import ColorEncoder
-trimtab.encoders.load_encoder = lambda name, **_: ColorEncoder()
-from trimtab.cli.main import run
-sys.argv = ["trimtab", "classify", "-", "--labels", "red,green,blue,yellow", "--state", "state", "--format", "jsonl"]
-run()
-"""
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("- <&-", "There are no images in standard input."),
+        ("- 0>x", "Standard input cannot be read: Bad file descriptor."),  # open for writing only
+        ("- </dev/null", "There are no images in standard input."),
+    ],
+)
+def test_closed_and_odd_streams_are_one_sentence(photos, arguments, words):
+    command = f'"$0" -c "$1" {arguments.replace(" ", " --labels red,green ", 1)}'
+    run = subprocess.run(["sh", "-c", command, sys.executable, LAUNCHER], stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 2
+    assert run.stderr == f"trimtab: {words}\n"
+
+
+def test_lines_for_a_closed_standard_output_go_nowhere(photos):
+    command = f'"$0" -c "$1" photos {" ".join(LABELS)} --state state >&-'
+    run = subprocess.run(["sh", "-c", command, sys.executable, LAUNCHER], stderr=subprocess.PIPE, text=True)
+    assert (run.returncode, run.stderr) == (0, "Classified: 12\n")
+    assert learned("state").seen == 12
+
+
+def test_a_terminal_that_lacks_letters_and_csv_that_does_not(photos):
+    labels = ("--labels", "red,green,blue,gélb")
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-c", LAUNCHER, photos[3], *labels, "--top", "4"]
+    table, table_of_csv = (
+        subprocess.run([*command, *more], stdout=subprocess.PIPE, env=environment, check=True).stdout
+        for more in ((), ("--format", "csv"))
+    )
+    assert b"g\\xe9lb" in table
+    assert "gélb".encode() in table_of_csv
 
 
 def test_each_line_comes_at_once_and_a_stop_saves_the_state(photos):
-    script = SERVICE.format(tests=str(Path(__file__).parent))
-    run = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", LAUNCHER, "-", *LABELS, "--state", "state", "--format", "jsonl"]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for photo in photos[:3]:
         run.stdin.write(f"{photo}\n")
         run.stdin.flush()

@@ -1,5 +1,6 @@
 """What all verbs have in common: `python -m trimtab`, --version, -v, completion, exit codes, help texts."""
 
+import errno
 import logging
 import os
 import re
@@ -15,6 +16,7 @@ import trimtab as package
 from bench_stores import make_store
 from tiny_encoder import ColorEncoder, colored
 from trimtab.classifier import Classifier
+from trimtab.cli import main
 from trimtab.cli.ablate import STUDIES
 from trimtab.cli.main import VERBS, app
 from trimtab.cli.plot import FIGURES
@@ -64,6 +66,13 @@ def test_help_fits_the_screen_and_has_one_wording(verb, monkeypatch):
     assert "-v, --verbose" in text
     assert max(map(len, text.splitlines())) <= 80
     assert not re.search(r"labelled|centre|colour|one a line|goes on|is no folder", text)
+
+
+@pytest.mark.parametrize("verb", ["data", "encode", "export", "methods", "prompts"])
+def test_help_ends_with_examples(verb):
+    examples = invoke(verb, "-h").stdout.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    assert len(examples) >= 2
+    assert all(line.startswith(f"    trimtab {verb}") for line in examples)
 
 
 def test_the_help_lists_every_verb_and_the_exit_codes(monkeypatch):
@@ -172,3 +181,84 @@ def test_a_reader_that_has_seen_enough_ends_the_command_without_a_word(arguments
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def run_with(error, monkeypatch, capsys):
+    """What the command says, and its exit code, when a verb raises an error."""
+
+    def verb(**_):
+        raise error
+
+    monkeypatch.setattr(main, "app", verb)
+    with pytest.raises(SystemExit) as stop:
+        main.run()
+    return stop.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(errno.EROFS, "Read-only file system", "results"), "results cannot be read or written: Read-only file"),
+        (PermissionError(errno.EACCES, "Permission denied", b"/x"), "/x cannot be read or written: Permission denied."),
+        (
+            OSError(errno.EXDEV, "Cross-device", ".part", None, "a.json"),
+            "a.json cannot be read or written: Cross-device.",
+        ),
+        (OSError(errno.ENOSPC, "No space left on device"), "The output cannot be written: No space left on device."),
+        (MemoryError(), "There is not enough memory for this;"),
+        (UnicodeEncodeError("utf-8", "caf\udce9", 3, 4, "surrogates not allowed"), r"'caf\udce9' is not UTF-8;"),
+    ],
+)
+def test_what_no_verb_foresaw_is_still_one_sentence(error, sentence, monkeypatch, capsys):
+    code, said = run_with(error, monkeypatch, capsys)
+    assert code == 2
+    assert said.startswith(f"trimtab: {sentence}")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [ConnectionError("whatever"), ValueError("a bug"), KeyError("a bug")])
+def test_a_bug_is_shown_as_one(error, monkeypatch, capsys):
+    with pytest.raises(type(error)):
+        run_with(error, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_that_cannot_be_written_is_one_sentence(unbuffered):
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "trimtab", "--version"]
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+        assert (done.returncode, done.stderr) == (
+            2,
+            "trimtab: The output cannot be written: No space left on device.\n",
+        )
+        command[-1:] = ["data", "nonsense"]
+        assert subprocess.run(command, stderr=full, check=False).returncode == 2
+
+
+@pytest.mark.parametrize(("closed", "arguments", "code"), [(">&-", "data", 0), (">&- 2>&- <&-", "data nonsense", 2)])
+def test_closed_streams_are_empty_ones(closed, arguments, code):
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec {sys.executable} -m trimtab {arguments} {closed}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+def test_a_terminal_that_lacks_letters_gets_them_escaped(encoding):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    code = "from trimtab.cli.streams import prepare_streams; prepare_streams(); print('日 \\U0001f600 caf\\udce9 ok')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=environment)
+    assert done.stdout == b"\\u65e5 \\ud83d\\ude00 caf\xe9 ok\n"
+    listed = trimtab("methods", env=environment)
+    assert listed.returncode == 0, listed.stderr
+    assert re.search(r"^mcp +(- +)?yes", listed.stdout, re.MULTILINE)
+    assert "\\u" not in listed.stdout
+
+
+def test_an_interrupt_while_the_command_still_loads_is_quiet(tmp_path):
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    sources = os.pathsep.join([str(tmp_path), str(Path(package.__file__).parents[1])])
+    done = trimtab("data", env={**os.environ, "PYTHONPATH": sources})
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -98,6 +98,9 @@ def test_npz_and_stores_as_data(photo_folder, tmp_path):
     result = trimtab("encode", tmp_path / "others.npz", "-o", tmp_path / "s")
     assert result.exit_code == 0, result.output
     assert "20 images x 1 view x 28" in result.stdout
+    wrong = trimtab("encode", tmp_path / "others.npz", "-o", tmp_path / "t", "--views", 3, "--labels", "a,b")
+    assert str(wrong.exception).endswith("give --views, --labels only with images.")
+    assert not (tmp_path / "t").exists()
     assert trimtab("encode", tmp_path / "s", "--verify").exit_code == 0
     shard = tmp_path / "s" / "shard-00000.npy"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x7f")

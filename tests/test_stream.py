@@ -1,9 +1,13 @@
 """Streams as users hold them."""
 
+import signal
+from dataclasses import dataclass
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
-from trimtab import MCP, TrimtabError, ZeroShot
+from trimtab import MCP, Stream, TrimtabError, ZeroShot
 from trimtab.checks import random_stream
 
 
@@ -84,6 +88,82 @@ def test_a_stream_counts_what_it_has_seen_and_says_where_its_items_came_from(set
     for label, slot in np.argwhere(bank.sources >= 0):
         source = bank.sources[label, slot]
         np.testing.assert_allclose(bank.features[label, slot], features[source, 0], atol=1e-6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interrupted(MCP):
+    """Sends itself a signal, or fails, in the middle of its third step."""
+
+    name: ClassVar[str] = "interrupted"
+
+    def step(self, image, state):
+        parts = super().step(image, state)
+        if image.position == 2:
+            what_happens.pop()()
+        return parts
+
+
+what_happens = []
+
+
+@pytest.mark.parametrize("way", ["step", "run"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_within_a_step_arrives_after_it(setting, way, number):
+    task, features = setting
+    whole, stream = Interrupted().start(task), Interrupted().start(task)
+    what_happens[:] = [lambda: None]
+    for image in features:
+        whole.step(image)
+    what_happens[:] = [lambda: signal.raise_signal(number)]
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            for image in features if way == "step" else [features]:
+                getattr(stream, way)(image)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert stream.seen == 3
+    for image in features[3:]:
+        stream.step(image)
+    for name, array in stream.arrays().items():  # a block's products are rounded otherwise than an image's
+        np.testing.assert_allclose(array, whole.arrays()[name], atol=0 if way == "step" else 1e-4)
+
+
+def test_a_step_that_breaks_off_is_said_from_then_on(setting, tmp_path):
+    task, features = setting
+    stream = Interrupted().start(task)
+
+    def fail():
+        raise MemoryError
+
+    what_happens[:] = [fail]
+    with pytest.raises(MemoryError):
+        stream.run(features)
+    for use in (
+        lambda: stream.step(features[0]),
+        lambda: stream.predict(features[0]),
+        lambda: stream.run(features),
+        lambda: stream.save(tmp_path / "state"),
+        stream.copy,
+    ):
+        with pytest.raises(TrimtabError, match="Taking in image 2 was broken off"):
+            use()
+    assert not (tmp_path / "state").exists()
+    stream.reset()
+    what_happens[:] = [lambda: None]
+    assert len(stream.run(features)) == 90
+
+
+def test_a_note_is_saved_with_what_was_learned(setting, tmp_path):
+    task, _ = setting
+    stream = MCP().start(task)
+    stream.note = {"page": 7, "of": ["a", "b"]}
+    stream.save(tmp_path / "state")
+    assert Stream.load(tmp_path / "state", task).note == {"page": 7, "of": ["a", "b"]}
+    assert stream.copy().note == stream.note
+    stream.reset()
+    assert stream.note == {}
 
 
 def test_an_interrupted_run_leaves_a_stream_that_can_go_on(setting):

@@ -82,10 +82,15 @@ class Classifier:
         `image` is a path, a file's bytes, a Pillow image, or an array of RGB bytes of shape (height, width, 3). One
         that cannot be read is refused before anything is learned from it.
         """
+        return self.classify_features(self.features(image), top=top)
+
+    def classify_features(self, features: NDArray[np.float32], *, top: int | None = None) -> list[Guess]:
+        """The same for an image whose `features` are known: the part that learns, wholly or not at all."""
         if top is not None:
             arguments.whole("top", top, least=1)
-        probabilities = self.stream.step(self.features(image)).probabilities
-        guesses = best_first(self.task.class_names, probabilities, top)
+        probabilities = self.stream.step(features).probabilities
+        best_first = np.argsort(-probabilities, kind="stable")[:top]
+        guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
         _log.debug("image %d: %s", self.seen, guesses[:1])
         return guesses
 
@@ -110,12 +115,6 @@ class Classifier:
     def reset(self) -> None:
         """Forget everything learned."""
         self.stream.reset()
-
-
-def best_first(names: Sequence[str], probabilities: NDArray[np.float32], top: int | None) -> list[Guess]:
-    """Every label with its probability, or the `top` ones, the most probable first."""
-    order = np.argsort(-probabilities, kind="stable")[:top]
-    return [Guess(label=names[c], score=float(probabilities[c])) for c in order]
 
 
 def _pixels(image: Any) -> NDArray[np.uint8]:

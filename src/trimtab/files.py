@@ -3,6 +3,7 @@
 The lowest layer beside `errors`. What costs time to import (rich, filelock, the web) is imported where it is used.
 """
 
+import glob
 import hashlib
 import os
 import shutil
@@ -88,26 +89,22 @@ def download(
         raise OSError(f"{address} gave an answer that is not HTTP: {error!r}") from error
 
 
-class FolderLock:
-    """One writer per folder, because two would overwrite each other's files.
+class _Lock:
+    """One writer, because two would overwrite each other's work.
 
     The system lets go of the lock when the process ends, however it ends.
     """
 
-    FILE = ".lock"
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, file: Path, refusal: str) -> None:
         import filelock
 
-        self._path = folder / self.FILE
+        self._path = file
         # Not bound to a thread: a writer may be closed by another thread than the one that opened it.
         self._lock = filelock.FileLock(self._path, timeout=0, thread_local=False)
         try:
             self._lock.acquire()
         except filelock.Timeout:
-            raise TrimtabError(
-                f"Another process is writing to {folder}; wait for it, or choose another folder."
-            ) from None
+            raise TrimtabError(refusal) from None
 
     def release(self, *, remove: bool = False) -> None:
         """Let others write; `remove` also deletes the lock's file. Releasing twice does nothing."""
@@ -117,6 +114,32 @@ class FolderLock:
             with suppress(PermissionError):  # Windows keeps open files, and filelock deletes it there
                 self._path.unlink(missing_ok=True)
         self._lock.release()
+
+
+class FolderLock(_Lock):
+    """One writer per folder."""
+
+    FILE = ".lock"
+
+    def __init__(self, folder: Path) -> None:
+        refusal = f"Another process is writing to {folder}; wait for it, or choose another folder."
+        super().__init__(folder / self.FILE, refusal)
+
+
+class FileLock(_Lock):
+    """One writer per file, recognized under every link to it; the lock is a hidden file beside it."""
+
+    def __init__(self, file: Path) -> None:
+        real = file.expanduser().resolve()
+        try:
+            real.parent.stat()  # or the lock would create the folder
+            refusal = f"Another process is using {file}; wait for it, or choose another file."
+            super().__init__(real.with_name(f".{real.name}.lock"), refusal)
+        except OSError as error:
+            raise TrimtabError(f"{file} cannot be written: {error.strerror or error}.") from None
+        for leftover in real.parent.glob(f".{glob.escape(real.name)}.*{PART}"):  # of a writer that was killed
+            with suppress(OSError):
+                leftover.unlink()
 
 
 def sweep(folder: Path, *, untouched: float = 0.0) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from trimtab import arguments
-from trimtab.classifier import Classifier, Guess, Picture, best_first
+from trimtab.classifier import Classifier, Guess, Picture
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import Method
@@ -67,8 +67,7 @@ class ZeroShotImageClassification:
             if isinstance(image, str) and image.lower().startswith(ADDRESSES):
                 raise TrimtabError(f"{image} is an address, and trimtab fetches no images; save it to a file first.")
         features = [self.classifier.features(image) for image in given]
-        stream, names = self.classifier.stream, self.classifier.task.class_names
-        found = [best_first(names, stream.step(views).probabilities, wanted) for views in features]
+        found = [self.classifier.classify_features(views, top=wanted) for views in features]
         return found if several else found[0]
 
 

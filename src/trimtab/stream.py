@@ -17,6 +17,7 @@ from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
 from trimtab.errors import TrimtabError
 from trimtab.fusion.weights import Fusion
+from trimtab.interrupts import HoldInterrupts
 from trimtab.notebook import prediction_html, predictions_html, stream_html
 from trimtab.registry import make_method
 from trimtab.task import Task
@@ -85,6 +86,12 @@ class Stream:
 
     `step` takes one image, `run` many: the same numbers, much faster. Images are taken in as they come; `predict` looks
     without learning. `save` and `load` keep what was learned, `copy` is a snapshot to go back to, `reset` forgets.
+
+    An image is taken in wholly or not at all: Ctrl-C waits until the image at hand is done, and `seen` says how many
+    are. Should anything else break off a step (memory that runs out, an error in a method of your own), the stream says
+    so from then on instead of predicting from, or saving, something half learned.
+
+    `note` is yours: facts that JSON can hold, saved with what was learned and there again after `load`.
     """
 
     def __init__(self, method: Steps, task: Task) -> None:
@@ -97,6 +104,8 @@ class Stream:
         self.state: Any = self.method.new_state(self.task)
         self.fusion = self.method.new_fusion(self.task)
         self._seen = np.zeros(1, np.int64)
+        self._whole = True  # False while an image is being taken in
+        self.note: dict[str, Any] = {}
 
     @property
     def seen(self) -> int:
@@ -108,7 +117,9 @@ class Stream:
 
     def step(self, views: ArrayLike) -> Prediction:
         """Take in one image, (V, d) or (d,), and predict it."""
-        return _first(self._walk(inputs.one_image(views, self.task.dim)))
+        image = inputs.one_image(views, self.task.dim)
+        with HoldInterrupts():
+            return _first(self._walk(image))
 
     def predict(self, views: ArrayLike) -> Prediction:
         """Predict one image, (V, d) or (d,), without taking it in: nothing is written."""
@@ -137,28 +148,40 @@ class Stream:
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
         done = 0
         for views in inputs.blocks(rows, self.task.dim, block):
-            for image_parts, fused in self._walk(views):
-                for name in names:
-                    parts[name][done] = image_parts[name]
-                probabilities[done] = fused
-                done += 1
+            with HoldInterrupts() as interrupts:
+                for image_parts, fused in self._walk(views):
+                    for name in names:
+                        parts[name][done] = image_parts[name]
+                    probabilities[done] = fused
+                    done += 1
+                    interrupts.arrive()
             if progress:
                 progress(done)
         return Predictions(parts, probabilities, probabilities.argmax(axis=1))
 
     def _walk(self, views: Array, learn: bool = True) -> Iterator[tuple[dict[str, Array], Array]]:
         """Yield each image's parts and their fusion, one after the other."""
+        self._refuse_half_learned()
         for block in self._blocks(views):
             self.state.open(block)
             for image in block:
                 if learn:
+                    self._whole = False
                     parts = self.method.step(image, self.state)
                     fused = self.fusion.step(parts)
                     self._seen += 1
+                    self._whole = True
                 else:
                     parts = self.method.predict(image, self.state)
                     fused = self.fusion.combine(parts)
                 yield parts, fused
+
+    def _refuse_half_learned(self) -> None:
+        if not self._whole:
+            raise TrimtabError(
+                f"Taking in image {self.seen} was broken off, so what this stream has learned is not whole; "
+                "reset it, or load it from where it was saved."
+            )
 
     def _blocks(self, views: Array) -> Iterator[Block]:
         """The images as the text sees them: all together, or one at a time where each may move the text."""
@@ -178,8 +201,10 @@ class Stream:
 
     def copy(self) -> "Stream":
         """An independent stream that has learned the same: a snapshot to go back to."""
+        self._refuse_half_learned()
         other = Stream(self.method, self.task)
         fill(other.arrays(), self.arrays())
+        other.note = self.note.copy()
         return other
 
     def fusion_report(self) -> dict[str, Any]:
@@ -188,9 +213,10 @@ class Stream:
 
     def save(self, path: str | Path) -> None:
         """Write what was learned to a file; an older file stays whole if anything goes wrong."""
+        self._refuse_half_learned()
         method, task = self.method, self.task
         names, parameters = list(task.class_names), method.parameters()
-        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays())
+        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays(), self.note)
         write_state(arguments.place("path", path), saved)
 
     @classmethod
@@ -219,6 +245,7 @@ class Stream:
         if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in saved.arrays.items()}:
             raise TrimtabError(f"{path} does not hold the arrays that {method.name} keeps; save the state again.")
         fill(live, saved.arrays)
+        stream.note = saved.note
         return stream
 
 

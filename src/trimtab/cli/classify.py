@@ -1,18 +1,23 @@
 """`trimtab classify`: your own pictures, one line each, adapting as it goes."""
 
+import io
 import logging
-import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trimtab.cli.classify_lines import FORMATS, keep_odd_names, open_lines
+from trimtab.cli.classify_formats import FORMATS, line_format
+from trimtab.cli.classify_lines import FiledLines, PrintedLines, keep_odd_names
 from trimtab.cli.options import Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
 from trimtab.errors import TrimtabError
+from trimtab.files import FileLock, say
+from trimtab.interrupts import HoldInterrupts, stop_is_an_interrupt
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,9 +59,15 @@ def classify(
     """Classify your images, getting better with each of them.
 
     The names are of your choice; nothing is labeled, nothing is trained. Each image gets one line. With --state, what
-    is learned is kept and used next time; if a run with --state and --out is stopped, the same command continues with
-    the images that are not in the file yet. Files that cannot be read are named, and make the exit code 1.
-    """
+    is learned is kept and used next time; if a run with --state and --out is stopped or killed, the same command
+    continues where it was. Files that cannot be read are named, and make the exit code 1; no image at all makes it 2.
+
+    \b
+    Examples:
+      trimtab classify photos/ --labels cat,dog,frog
+      trimtab classify photos/ --labels cat,dog -f csv -o out.csv --state kept
+      find /camera -name '*.jpg' | trimtab classify - --labels cat,dog -f jsonl
+    """  # noqa: D301  (not a raw string: click looks for the character itself)
     from rich.console import Console
 
     from trimtab.cli.labels import given_labels
@@ -65,58 +76,86 @@ def classify(
     if names is None:
         raise TrimtabError("Say what the images may show: --labels cat,dog,... or --labels-file FILE.")
     top = min(top, len(names))
-    resuming = state is not None and state.expanduser().exists()
-    with open_lines(format, out, top, max(map(len, names)), resuming) as lines:
+    written_as = line_format(format, top, max(map(len, names)))
+    with stop_is_an_interrupt(), _locked(state, out):
+        lines = PrintedLines(written_as) if out is None else FiledLines(out, written_as, state)
+        notes = Console(stderr=True, highlight=False)
+        given = _GivenImages(paths)
+        images = given.listed(notes, bar=out is not None)
         # Everything above is checked before the encoder, which may take seconds to load.
         from trimtab.classifier import Classifier
         from trimtab.encoders import load_encoder
 
         chosen = load_encoder(encoder, device=device, precision=precision)
         classifier = Classifier(chosen, names, method=method, templates=templates, views=views)
-        notes = Console(stderr=True, highlight=False)
-        keeper = _StateKeeper(classifier, state, notes)
-        unreadable = 0
-        before = signal.signal(signal.SIGTERM, _stop)
-        try:
-            for path in _with_bar(paths, notes, wanted=out is not None):
-                if path in lines.already_there:
-                    _log.debug("%s is already in %s", path, out)
-                    continue
+        with HoldInterrupts() as interrupts, _kept(classifier, state, lines, notes) as keeper:
+            new = ((path, None) for path in images if not lines.has(path))
+            for path, line in _interruptible(chain(lines.unlearned, new), interrupts):
                 try:
-                    guesses = classifier.classify(path, top=top)
+                    with interrupts.welcome():
+                        features = classifier.features(path)
+                    guesses = classifier.classify_features(features, top=top)
                 except TrimtabError as error:
                     notes.print(str(error), soft_wrap=True, markup=False)
-                    unreadable += 1
-                    continue
-                lines.write(path, guesses)
+                    given.unreadable += 1
+                else:
+                    if line is None:
+                        lines.write(path, guesses)
+                if line is not None:
+                    lines.pass_over(line)
                 keeper.save_sometimes()
-        finally:
-            signal.signal(signal.SIGTERM, before)
-            keeper.save()
-    notes.print(f"Classified: {lines.written}" + (f", unreadable: {unreadable}" if unreadable else ""))
-    if unreadable:
+            given.refuse_none()
+    notes.print(f"Classified: {lines.written}" + (f", unreadable: {given.unreadable}" if given.unreadable else ""))
+    if given.unreadable or given.empty_folders:
         raise typer.Exit(1)
 
 
-def _with_bar(paths: list[str], notes: "Console", *, wanted: bool) -> Iterable[str]:
-    """The images, with a bar where no lines show that something happens."""
-    if not (wanted and notes.is_terminal):
-        return _images(paths)
-    from rich.progress import track
+class _GivenImages:
+    """The images that the paths mean: files as given, folders by what is in them, standard input as it arrives."""
 
-    if "-" in paths:
-        return track(_images(paths), "classifying", total=None, console=notes)
-    return track(list(_images(paths)), "classifying", console=notes)
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = paths
+        self._found = 0
+        self.unreadable = self.empty_folders = 0
 
+    def listed(self, notes: "Console", *, bar: bool) -> Iterable[str]:
+        """The images, with a bar where no lines show that something happens."""
+        piped = "-" in self._paths
+        images: Iterable[str] = self._images()
+        if not piped:
+            images = list(images)
+            self.refuse_none()
+        if not (bar and notes.is_terminal):
+            return images
+        from rich.progress import track
 
-def _images(paths: list[str]) -> Iterator[str]:
-    """Files as given, folders by what is in them, standard input line by line as it arrives."""
-    from trimtab.data.folder import Listing
+        return track(images, "classifying", total=None if piped else self._found, console=notes)
 
-    for path in paths:
+    def refuse_none(self) -> None:
+        """An error if there was no image at all."""
+        if not self._found:
+            raise TrimtabError(f"There are no images in {', '.join(map(_named, self._paths))}.")
+
+    def _images(self) -> Iterator[str]:
+        for path in self._paths:
+            before = self._found
+            for image in self._images_of(path):
+                self._found += 1
+                yield image
+            if self._found == before and len(self._paths) > 1:
+                say(f"There are no images in {_named(path)}.")
+                self.empty_folders += 1
+
+    def _images_of(self, path: str) -> Iterator[str]:
+        from trimtab.data.folder import Listing
+
         if path == "-":
-            keep_odd_names(sys.stdin)
-            yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
+            lines = sys.stdin or io.StringIO()  # one that is closed is empty
+            keep_odd_names(lines)
+            try:
+                yield from (line.rstrip("\r\n") for line in lines if line.strip())
+            except OSError as error:
+                raise TrimtabError(f"Standard input cannot be read: {error.strerror or error}.") from None
         elif Path(path).is_dir():
             listing = Listing()
             yield from (str(found) for found in listing.images(Path(path)))
@@ -125,18 +164,24 @@ def _images(paths: list[str]) -> Iterator[str]:
             yield path
 
 
-class _StateKeeper:
-    """Reads the state once and writes it now and then, and at the end."""
+def _named(path: str) -> str:
+    return "standard input" if path == "-" else path
 
-    def __init__(self, classifier: "Classifier", path: Path | None, notes: "Console") -> None:
-        self._classifier, self._path = classifier, path.expanduser() if path else None
+
+class _StateKeeper:
+    """Writes the state now and then, with a note of the lines that it covers."""
+
+    def __init__(self, classifier: "Classifier", path: Path | None, lines: PrintedLines | FiledLines) -> None:
+        self._classifier, self._path, self._lines = classifier, path.expanduser() if path else None, lines
+
+    def load(self, notes: "Console") -> None:
         if self._path is not None and self._path.exists():
-            classifier.load(self._path)
-            notes.print(f"Continuing from {classifier.seen} images learned before.")
-        self.save()  # now, so that a file that cannot be written is not noticed only at the end
+            self._classifier.load(self._path)
+            notes.print(f"Continuing from {self._classifier.seen} images learned before.")
 
     def save(self) -> None:
         if self._path is not None:
+            self._classifier.stream.note = self._lines.covered() or self._classifier.stream.note
             self._classifier.save(self._path)
         self._saved = time.monotonic()
 
@@ -145,6 +190,53 @@ class _StateKeeper:
             self.save()
 
 
-def _stop(*_: object) -> NoReturn:
-    """A service manager's request to stop is as good as Ctrl-C: what was learned is saved."""
-    raise KeyboardInterrupt
+@contextmanager
+def _kept(
+    classifier: "Classifier", state: Path | None, lines: PrintedLines | FiledLines, notes: "Console"
+) -> Iterator[_StateKeeper]:
+    """The state read and the lines begun; at the end, however it comes, both are saved so that they agree."""
+    keeper = _StateKeeper(classifier, state, lines)
+    keeper.load(notes)
+    failed = True
+    try:
+        lines.begin(classifier.stream.note)
+        if lines.unlearned:
+            notes.print(
+                f"Learning again from the last {len(lines.unlearned)} images, because a kill came before a save."
+            )
+        keeper.save()  # now: a file that cannot be written is noticed, and from here on every line can be continued
+        try:
+            yield keeper
+        finally:
+            if not lines.lost_one:  # else the last save still fits the lines, and the next run continues from it
+                keeper.save()
+        failed = False
+    finally:
+        lines.close(failed=failed)
+
+
+@contextmanager
+def _locked(*files: Path | None) -> Iterator[None]:
+    """Refuse to share a state or an output file with another process, or with each other."""
+    wanted = [file for file in files if file is not None]
+    if len({file.expanduser().resolve() for file in wanted}) < len(wanted):
+        raise TrimtabError(f"--state and --out are the same file, {wanted[0]}; choose two.")
+    locks: list[FileLock] = []
+    try:
+        locks.extend(map(FileLock, wanted))
+        yield
+    finally:
+        for lock in locks:
+            lock.release(remove=True)
+
+
+def _interruptible(
+    work: Iterator[tuple[str, bytes | None]], interrupts: HoldInterrupts
+) -> Iterator[tuple[str, bytes | None]]:
+    """The same, where an interrupt may come while the next item is waited for."""
+    while True:
+        with interrupts.welcome():
+            item = next(work, None)
+        if item is None:
+            return
+        yield item

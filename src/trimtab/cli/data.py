@@ -22,9 +22,15 @@ def data(
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """List the data sets, and which of them are present below --root.
+    r"""List the data sets, and which of them are present below --root.
 
     With a NAME, read that data set, check it against the paper's table and show what it holds.
+
+    \b
+    Examples:
+      trimtab data --root /data
+      trimtab data eurosat --root /data
+      trimtab data photos/
     """
     from rich.console import Console
 

@@ -41,11 +41,17 @@ def encode(
         bool, typer.Option("--verify", help="Compare every byte of the store with its checksum.")
     ] = False,
 ) -> None:
-    """Encode a data set once; every method then runs in seconds.
+    r"""Encode a data set once; every method then runs in seconds.
 
     If it is stopped or killed, the same command continues where it was. A finished store is only checked for being
     the one that is asked for; with --verify, all of it is read. DATA may also be a feature store to verify, or an .npz
     file of features to import. Images without labels need --labels or --labels-file.
+
+    \b
+    Examples:
+      trimtab encode cifar10 -o features/cifar10
+      trimtab encode photos/ -e hf:/models/clip --views 64
+      trimtab encode features/cifar10 --verify
     """
     from trimtab.features import FeatureStore, import_npz
     from trimtab.features.manifest import MANIFEST
@@ -53,6 +59,9 @@ def encode(
     if verify and (Path(data) / MANIFEST).is_file():
         store = FeatureStore.open(data)
     elif data.endswith(".npz"):
+        about_images = {"--views": views != 1, "--limit": limit, "--templates": templates, "--cupl": cupl}
+        about_images |= {"--labels": labels, "--labels-file": labels_file, "--augmix": augmix}
+        _refuse_for_features(data, [option for option, given in about_images.items() if given])
         store = import_npz(data, out, dtype=dtype)
     else:
         from trimtab.encoders import load_encoder
@@ -75,6 +84,13 @@ def encode(
             progress=True,
         )
     _report(store, verify)
+
+
+def _refuse_for_features(data: str, options: list[str]) -> None:
+    from trimtab.errors import TrimtabError
+
+    if options:
+        raise TrimtabError(f"{data} holds features that are made already; give {', '.join(options)} only with images.")
 
 
 def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Path | None) -> "ImageSet":

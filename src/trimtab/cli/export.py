@@ -13,9 +13,14 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; it must not exist yet.")],
     to: Annotated[str, typer.Option(help="Format to write; onnx is the only one.")] = "onnx",
 ) -> None:
-    """Write an encoder as ONNX files, which run without torch.
+    r"""Write an encoder as ONNX files, which run without torch.
 
     Two files and a tokenizer are written, and their output is compared with the original's.
+
+    \b
+    Examples:
+      trimtab export -e lite -o lite-onnx
+      trimtab export -e hf:/models/clip-vit-base-patch16 -o clip-onnx
     """
     from rich.console import Console
 

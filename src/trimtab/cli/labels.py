@@ -24,6 +24,9 @@ def given_labels(labels: str | None, labels_file: Path | None) -> tuple[str, ...
 
 def _checked(names: list[str], where: str) -> tuple[str, ...]:
     kept = tuple(name for name in names if name)
+    for name in kept:
+        if not name.isprintable():  # bytes that are not UTF-8, too, are not printable
+            raise TrimtabError(f"{where} holds {name!a}, which is not readable text; write it in UTF-8.")
     if len(kept) < 2:
         found = "only one class" if kept else "no class"
         raise TrimtabError(f"{where} names {found}; a classifier needs at least two.")

@@ -1,11 +1,14 @@
 """`trimtab`: collects the verbs and turns user errors into one sentence."""
 
+import errno
 import functools
 import importlib
 import inspect
 import logging
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +16,7 @@ import typer
 import trimtab
 from trimtab.cli.log import show_log, show_more_log
 from trimtab.cli.options import Verbose
+from trimtab.cli.streams import flush_streams, prepare_streams, reader_has_left
 from trimtab.errors import TrimtabError
 
 _log = logging.getLogger(__name__)
@@ -42,7 +46,8 @@ EXTRAS = {
     **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl", "msgspec"), "bench"),
 }
 
-WRONG_USE, INTERRUPTED = 2, 130
+IN_PART, WRONG_USE, INTERRUPTED = 1, 2, 130
+INTERRUPTION = "Interrupted; finished work is kept. Run the same command again to continue."
 
 EXIT_CODES = """\b
 Exit codes:
@@ -50,8 +55,8 @@ Exit codes:
   1    done in part: images could not be read, runs failed, records
        were refused, or the program that read the output has stopped
        reading
-  2    wrong use, or something given is missing or damaged; one
-       sentence on stderr says what
+  2    wrong use, something given is missing or damaged, or a file
+       or the output cannot be written; one sentence on stderr says what
   130  interrupted; finished work is kept
 """
 
@@ -68,30 +73,73 @@ app = typer.Typer(
 
 
 def run() -> None:
-    """Entry point: user errors end with exit code 2 and one sentence on standard error, Ctrl-C with 130."""
+    """Entry point: what a user can cause ends with one sentence on standard error and exit code 2, Ctrl-C with 130."""
+    prepare_streams()
+    code = _exit_code()
+    if (unwritten := flush_streams()) is not None:
+        code = _after_lost_output(unwritten)
+    sys.exit(code)
+
+
+def _exit_code() -> int | str | None:
     try:
         app(prog_name="trimtab")  # also when it was started as `python -m trimtab`
-    except TrimtabError as error:
-        _log.debug("the error below was raised here", exc_info=True)
-        _complain(str(error))
-        sys.exit(WRONG_USE)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        if package not in EXTRAS:
-            raise
-        _complain(f"This needs the package {package}; run: pip install 'trimtab[{EXTRAS[package]}]'")
-        sys.exit(WRONG_USE)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:  # what typer makes of Ctrl-C
-            print("Interrupted; finished work is kept. Run the same command again to continue.", file=sys.stderr)
-        raise
+            _say(INTERRUPTION)
+        return stop.code
+    except KeyboardInterrupt:  # before or after typer looks after it
+        _say(INTERRUPTION)
+        return INTERRUPTED
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        _log.debug("the error below was raised here", exc_info=True)
+        _complain(sentence)
+        return WRONG_USE
+    return 0
+
+
+def _sentence(error: Exception) -> str | None:
+    """What a user needs to know of an error; None for a bug, which is shown as one.
+
+    Verbs say more precisely what cannot be read or written; this is for what they did not foresee.
+    """
+    match error:
+        case TrimtabError():
+            return str(error)
+        case ModuleNotFoundError() if (package := (error.name or "").split(".")[0]) in EXTRAS:
+            return f"This needs the package {package}; run: pip install 'trimtab[{EXTRAS[package]}]'"
+        case OSError(filename=str() | bytes() as path):
+            return f"{os.fsdecode(error.filename2 or path)} cannot be read or written: {error.strerror}."
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO | errno.EROFS):
+            return f"The output cannot be written: {error.strerror}."
+        case MemoryError():
+            return "There is not enough memory for this; ask for less at once, such as fewer views or a smaller batch."
+        case UnicodeEncodeError() if "\udc80" <= error.object[error.start] <= "\udcff":
+            return f"{error.object!a} is not UTF-8; write it in UTF-8."
+    return None
+
+
+def _after_lost_output(reason: OSError) -> int:
+    if reader_has_left(reason):
+        return IN_PART
+    _complain(f"The output cannot be written: {reason.strerror}.")
+    return WRONG_USE
 
 
 def _complain(sentence: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    Console(stderr=True, highlight=False).print(f"[bold red]trimtab:[/] {escape(sentence)}", soft_wrap=True)
+    with suppress(OSError):  # standard error may be as full as the disk
+        Console(stderr=True, highlight=False).print(f"[bold red]trimtab:[/] {escape(sentence)}", soft_wrap=True)
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -129,6 +177,8 @@ def _with_verbose(verb: Callable[..., None]) -> Callable[..., None]:
             _log.debug("%s: %s", _versions(), " ".join(sys.argv[1:]))
         verb(**options)
 
+    # Raw docstrings hold "\\b" as two letters; as one letter it keeps the lines of the examples that follow it.
+    command.__doc__ = (verb.__doc__ or "").replace("\\b\n", "\b\n")
     # What typer reads the options from.
     shape = inspect.signature(verb)
     ours = inspect.Parameter("verbose", inspect.Parameter.KEYWORD_ONLY, default=0, annotation=Verbose)

@@ -14,9 +14,14 @@ def methods(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One method, to see its parameters.")] = None,
     json: Json = False,
 ) -> None:
-    """List the methods, or the parameters of one.
+    r"""List the methods, or the parameters of one.
 
     Without a NAME, also the columns of the MCP paper's comparison; with one, what each of its parameters means.
+
+    \b
+    Examples:
+      trimtab methods
+      trimtab methods mcp
     """
     from rich.console import Console
 
@@ -24,10 +29,10 @@ def methods(
         return _show_json(name)
 
     console = Console(highlight=False)
-    if name:
+    if name is not None:
         console.print(_parameters(name))
     else:
-        console.print(_methods(), _comparison(), sep="\n")
+        console.print(_methods(), _comparison(plain=console.options.ascii_only), sep="\n")
 
 
 def _show_json(name: str | None) -> None:
@@ -70,7 +75,7 @@ def _methods() -> "Table":
     return table
 
 
-def _comparison() -> "Table":
+def _comparison(plain: bool) -> "Table":
     from rich.table import Table
 
     from trimtab.methods import TRAITS, info_of, list_methods
@@ -81,8 +86,9 @@ def _comparison() -> "Table":
     table.add_column("name", no_wrap=True)
     for trait in TRAITS:
         table.add_column(trait, justify="center", no_wrap=True)
+    has, lacks = ("yes", "-") if plain else ("✓", "·")
     for name in list_methods():
-        table.add_row(name, *("✓" if trait in info_of(name).traits else "·" for trait in TRAITS))
+        table.add_row(name, *(has if trait in info_of(name).traits else lacks for trait in TRAITS))
     table.caption = "\n".join(f"{trait}: {meaning}" for trait, meaning in TRAITS.items())
     table.caption_justify = "left"
     return table

@@ -57,7 +57,7 @@ Device = Annotated[
     str, typer.Option(help="cpu, cuda, cuda:<n> or mps.", autocompletion=choices("cpu", "cuda", "cuda:0", "mps"))
 ]
 Precision = Annotated[str, typer.Option(help="fp32, fp16 or bf16.", autocompletion=choices("fp32", "fp16", "bf16"))]
-Views = Annotated[int, typer.Option(min=1, help="Views per image: the image itself, then random crops.")]
+Views = Annotated[int, typer.Option(min=1, max=10_000, help="Views per image: the image itself, then random crops.")]
 Cupl = Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")]
 
 # The method, and the stream it runs on.

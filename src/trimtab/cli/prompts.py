@@ -20,9 +20,14 @@ def prompts(
     cupl: Cupl = None,
     root: Root = None,
 ) -> None:
-    """Show the sentences that describe each class to the encoder.
+    r"""Show the sentences that describe each class to the encoder.
 
     With --class, a data set of the paper need not be on disk: its templates are known by its name.
+
+    \b
+    Examples:
+      trimtab prompts imagenet-r --class tench --templates tda
+      trimtab prompts photos/ --cupl sentences.json
     """
     from trimtab.data.catalog import find_entry, load_dataset
     from trimtab.errors import TrimtabError
@@ -37,7 +42,7 @@ def prompts(
     if not known:
         raise TrimtabError(f"The images of {data} have no classes, so there are no prompts to show.")
     wanted = _known_as(class_name or known[:SHOWN], known, data)
-    patterns = templates_for(templates or own, name)
+    patterns = templates_for(own if templates is None else templates, name)
     for shown, sentences in prompts_for(wanted, patterns, cupl).items():
         described = f" and {len(sentences) - len(patterns)} from CuPL" if cupl is not None else ""
         typer.echo(f"{shown}: {len(patterns)} from templates{described}")

@@ -6,7 +6,7 @@ itself and of every array, so that a truncated, edited or foreign file is recogn
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class SavedState:
     task: str  # its fingerprint
     seen: int
     arrays: Arrays
+    note: dict[str, Any] = field(default_factory=dict)  # whatever its owner wants to find again, as JSON
 
 
 def write_state(path: Path, state: SavedState) -> None:
@@ -46,6 +47,7 @@ def write_state(path: Path, state: SavedState) -> None:
         "class_names": state.class_names,
         "task": state.task,
         "seen": state.seen,
+        **({"note": state.note} if state.note else {}),
     }
     metadata = {"trimtab": json.dumps(header), "checksum": _checksum(header, state.arrays)}
     payload = to_bytes({name: np.ascontiguousarray(array) for name, array in state.arrays.items()}, metadata)
@@ -67,6 +69,7 @@ def read_state(path: Path) -> SavedState:
         task=header["task"],
         seen=header["seen"],
         arrays=arrays,
+        note=header.get("note", {}),
     )
 
 

@@ -1,0 +1,81 @@
+"""Interrupts: Ctrl-C and a request to stop arrive between two steps, never within one.
+
+The one signal discipline of trimtab. Python runs signal handlers between any two instructions of the main thread, so
+without this an interrupt can fall between the two halves of a change. Other threads never see one.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, NoReturn, Self
+
+HELD_BACK = (signal.SIGINT, signal.SIGTERM)
+
+
+class HoldInterrupts:
+    """In a `with` block, interrupts wait until its end, until `arrive`, or until a block of `welcome`.
+
+    Then they do what they would have done: Ctrl-C raises KeyboardInterrupt. One that nobody handles in Python (SIGTERM,
+    as a rule) is left alone and ends the process, as a kill does. While an exception is on its way out, such as the
+    KeyboardInterrupt of a first Ctrl-C, a second one is dropped, so that whatever is saved last is saved.
+    """
+
+    def __enter__(self) -> Self:
+        self._before: dict[int, Callable[[int, FrameType | None], Any]] = {}
+        self._waiting: tuple[int, FrameType | None] | None = None
+        self._welcome = False
+        if threading.current_thread() is threading.main_thread():
+            for number in HELD_BACK:
+                handler = signal.getsignal(number)
+                if callable(handler):
+                    self._before[number] = handler
+                    signal.signal(number, self._heard)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._welcome = True  # should an interrupt break off the next lines, whatever stays behind lets others pass
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if kind is None:
+            self.arrive()
+
+    def arrive(self) -> None:
+        """Let an interrupt that has been waiting arrive here."""
+        if self._waiting is not None:
+            (number, frame), self._waiting = self._waiting, None
+            self._before[number](number, frame)
+
+    @contextmanager
+    def welcome(self) -> Iterator[None]:
+        """A block that an interrupt may break off at any point, because it waits or computes and changes nothing."""
+        self._welcome = True
+        try:
+            self.arrive()
+            yield
+        finally:
+            self._welcome = False
+
+    def _heard(self, number: int, frame: FrameType | None) -> None:
+        if self._welcome:
+            self._before[number](number, frame)
+        elif self._waiting is None:
+            self._waiting = number, frame
+
+
+@contextmanager
+def stop_is_an_interrupt() -> Iterator[None]:
+    """Make a service manager's request to stop (SIGTERM) as good as Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt

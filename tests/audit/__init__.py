@@ -1,0 +1,1 @@
+"""Hostile audits: bad inputs, damaged files, kills."""

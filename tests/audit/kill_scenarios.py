@@ -1,0 +1,214 @@
+"""What is killed, and how one sees that nothing was lost or done twice: by comparing with a run that nobody stopped."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from PIL import Image
+
+from tests.bench_stores import make_store
+from tests.tiny_encoder import COLORS, colored
+
+NAMES = tuple(COLORS)
+LABELS = ("--labels", ",".join(NAMES))
+
+
+class AuditError(AssertionError):
+    """Something is lost or doubled; `kind` says which."""
+
+    def __init__(self, kind: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.kind = kind
+
+
+class Scenario(Protocol):
+    """A command on prepared inputs. Its results lie in the folder that it runs in."""
+
+    name: str
+    share: int  # of a hundred cases
+    cold: float  # share of its starts that are a new interpreter
+
+    def prepare(self, inputs: Path) -> None:
+        """Make what the command reads."""
+
+    def arguments(self) -> Sequence[str]:
+        """The command line."""
+
+    def is_done(self, folder: Path) -> bool:
+        """Whether to run it again makes no sense, because it refuses to overwrite a finished result."""
+
+    def check_stopped(self, folder: Path) -> None:
+        """An error if Ctrl-C or SIGTERM has lost something already."""
+
+    def check_finished(self, folder: Path, whole: Path) -> None:
+        """An error if the result differs from that in `whole`, which was never stopped."""
+
+
+class Classify:
+    name, share, cold = "classify", 55, 0.03
+
+    def prepare(self, inputs: Path) -> None:
+        self.photos = inputs / "photos"
+        self.photos.mkdir()
+        for number in range(40):
+            name = NAMES[number % 4]
+            Image.fromarray(colored(name, seed=number, noise=120)).save(self.photos / f"{number} {name}.png")
+
+    def arguments(self) -> Sequence[str]:
+        files = ("--format", "csv", "-o", "lines.csv", "--state", "state")
+        return ("classify", str(self.photos), str(self.photos / "3 yellow.png"), *LABELS, *files)
+
+    def is_done(self, folder: Path) -> bool:
+        return False
+
+    def check_stopped(self, folder: Path) -> None:
+        lines = _paths(folder / "lines.csv")
+        state = folder / "state"
+        seen = int(_learned(state)["seen"][0]) if state.exists() else 0
+        if seen != len(lines):
+            raise AuditError("doubled" if seen > len(lines) else "lost", f"{seen} images learned, {len(lines)} lines")
+
+    def check_finished(self, folder: Path, whole: Path) -> None:
+        found, expected = (Counter(_paths(place / "lines.csv")) for place in (folder, whole))
+        if found - expected:
+            raise AuditError("doubled", f"lines too many: {found - expected}")
+        if (folder / "lines.csv").read_bytes() != (whole / "lines.csv").read_bytes():
+            raise AuditError("lost", f"other lines; missing: {expected - found}")
+        learned, all_learned = _learned(folder / "state"), _learned(whole / "state")
+        different = [name for name, array in all_learned.items() if not np.array_equal(learned[name], array)]
+        if different:
+            kind = "doubled" if learned["seen"] > all_learned["seen"] else "lost"
+            raise AuditError(kind, f"another state: {different}, {learned['seen']} images")
+
+
+class Encode:
+    name, share, cold = "encode", 20, 0.03
+
+    def prepare(self, inputs: Path) -> None:
+        self.photos = inputs / "classes"
+        for number in range(60):
+            name = NAMES[number % 4]
+            (self.photos / name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(colored(name, seed=number)).save(self.photos / name / f"{number}.png")
+
+    def arguments(self) -> Sequence[str]:
+        return ("encode", str(self.photos), "-o", "store", "--views", "2", "--batch", "4")
+
+    def is_done(self, folder: Path) -> bool:
+        return False
+
+    def check_stopped(self, folder: Path) -> None:
+        pass  # what counts is the store in the end
+
+    def check_finished(self, folder: Path, whole: Path) -> None:
+        from trimtab.features import FeatureStore
+
+        found, expected = (FeatureStore.open(place / "store") for place in (folder, whole))
+        found.verify()
+        if list(found.ids) != list(expected.ids):
+            raise AuditError("doubled" if len(found) > len(expected) else "lost", f"{len(found)} images in the store")
+        rows = list(range(len(expected)))
+        if not np.array_equal(found.rows(rows), expected.rows(rows)):
+            raise AuditError("lost", "other features in the store")
+        _refuse_litter(folder / "store")
+
+
+class Bench:
+    name, share, cold = "bench", 20, 0.03
+
+    def __init__(self, workers: int = 1) -> None:
+        self._workers = workers
+
+    def prepare(self, inputs: Path) -> None:
+        self.store = inputs / f"store-{self._workers}"
+        make_store(self.store, images=60)
+
+    def arguments(self) -> Sequence[str]:
+        plan = ("--methods", "mcp,tda", "--orders", "2", "--weights", "fixed", "--workers", str(self._workers))
+        return ("bench", str(self.store), *plan, "-o", "results")
+
+    def is_done(self, folder: Path) -> bool:
+        return False
+
+    def check_stopped(self, folder: Path) -> None:
+        pass  # what counts are the records in the end
+
+    def check_finished(self, folder: Path, whole: Path) -> None:
+        found, expected = (_records(place / "results") for place in (folder, whole))
+        if found.keys() - expected.keys():
+            raise AuditError("doubled", f"records too many: {sorted(found.keys() - expected.keys())}")
+        if found != expected:
+            raise AuditError(
+                "lost", f"other records: {[name for name in expected if found.get(name) != expected[name]]}"
+            )
+
+
+class BenchSideBySide(Bench):
+    name, share, cold = "bench, 2 workers", 3, 1.0
+
+    def __init__(self) -> None:
+        super().__init__(workers=2)
+
+
+class Export:
+    name, share, cold = "export", 2, 0.0
+
+    def prepare(self, inputs: Path) -> None:
+        from tests import tiny_clips
+
+        self.clip = inputs / "clip"
+        tiny_clips.save_hf_clip(self.clip)
+
+    def arguments(self) -> Sequence[str]:
+        return ("export", "--encoder", f"hf:{self.clip}", "-o", "onnx")
+
+    def is_done(self, folder: Path) -> bool:
+        return (folder / "onnx").exists()
+
+    def check_stopped(self, folder: Path) -> None:
+        pass  # what counts is the folder in the end
+
+    def check_finished(self, folder: Path, whole: Path) -> None:
+        from trimtab.encoders import load_encoder
+
+        found, expected = (sorted(file.name for file in (place / "onnx").iterdir()) for place in (folder, whole))
+        if found != expected:
+            raise AuditError("lost", f"a folder that is not whole: {found}")
+        load_encoder(f"onnx:{folder / 'onnx'}")
+
+
+SCENARIOS: tuple[type[Scenario], ...] = (Classify, Encode, Bench, BenchSideBySide, Export)
+
+
+def _paths(file: Path) -> list[str]:
+    if not file.exists():
+        return []
+    with file.open(newline="") as lines:
+        return [row["path"] for row in csv.DictReader(lines)]
+
+
+def _learned(state: Path) -> dict[str, np.ndarray]:
+    from trimtab.engine.state_io import read_state
+
+    return read_state(state).arrays
+
+
+def _records(folder: Path) -> dict[str, object]:
+    """What the records say, without when and how fast."""
+    passing = ("cost", "finished", "machine", "checksum")
+    found = {}
+    for file in folder.rglob("*.json"):
+        if not file.name.startswith("."):
+            content = json.loads(file.read_bytes())
+            found[file.relative_to(folder).as_posix()] = {k: v for k, v in content.items() if k not in passing}
+    return found
+
+
+def _refuse_litter(folder: Path) -> None:
+    litter = [file.name for file in folder.rglob(".*")]
+    if litter:
+        raise AuditError("litter", f"left behind: {litter}")

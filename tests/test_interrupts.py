@@ -1,0 +1,93 @@
+"""Interrupts wait where they would do harm, and arrive where they may."""
+
+import signal
+import threading
+
+import pytest
+
+from trimtab.interrupts import HoldInterrupts, stop_is_an_interrupt
+
+
+def ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_it_arrives_at_the_end_and_the_old_handler_is_back():
+    done = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with HoldInterrupts():
+            ctrl_c()
+            done.append(1)
+        done.append(2)
+    assert done == [1]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_it_arrives_where_it_may():
+    done = []
+    with pytest.raises(KeyboardInterrupt), HoldInterrupts() as interrupts:  # noqa: PT012
+        interrupts.arrive()
+        ctrl_c()
+        done.append(1)
+        interrupts.arrive()
+        done.append(2)
+    assert done == [1]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_welcome_block_ends_at_once(inside):
+    done = []
+    with pytest.raises(KeyboardInterrupt), HoldInterrupts() as interrupts:  # noqa: PT012
+        with interrupts.welcome():
+            done.append(1)
+        if not inside:
+            ctrl_c()
+        with interrupts.welcome():
+            if inside:
+                ctrl_c()
+            done.append(2)
+    assert done == [1]
+
+
+def test_a_second_one_does_not_break_what_follows_the_first():
+    done = []
+    with pytest.raises(KeyboardInterrupt), HoldInterrupts() as interrupts:  # noqa: PT012
+        try:
+            with interrupts.welcome():
+                ctrl_c()
+        finally:
+            ctrl_c()
+            done.append("saved")
+    assert done == ["saved"]
+
+
+def test_one_within_the_other():
+    done = []
+    with pytest.raises(KeyboardInterrupt), HoldInterrupts():  # noqa: PT012
+        with HoldInterrupts():
+            ctrl_c()
+        done.append("between")
+    assert done == ["between"]
+
+
+def test_a_stop_is_as_good_as_ctrl_c_and_held_back_as_well():
+    done = []
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), stop_is_an_interrupt(), HoldInterrupts():  # noqa: PT012
+        signal.raise_signal(signal.SIGTERM)
+        done.append(1)
+    assert done == [1]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_other_threads_need_nothing_of_this():
+    found = []
+
+    def work():
+        with stop_is_an_interrupt(), HoldInterrupts() as interrupts, interrupts.welcome():
+            found.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [signal.default_int_handler]
