@@ -169,7 +169,7 @@ def test_bad_plans_are_refused_before_anything_runs(store, tmp_path):
     for options, says in [
         ({"methods": ["mpc"]}, "no method 'mpc'"),
         ({"orders": ["sideways"]}, "no order 'sideways'"),
-        ({"seeds": 0}, "At least one order"),
+        ({"seeds": 0}, "seeds .the number of orders. must be a whole number of at least 1"),
         ({"parameters": {"mcp": {"align_slots": -1}}}, "align_slots"),
         ({"parameters": {"zero_shots": {}}}, "not among the methods"),
     ]:

@@ -130,7 +130,7 @@ def test_a_state_of_something_else_is_refused(tmp_path, options, words):
         ({"labels": ["red", "red"]}, "more than once"),
         ({"encoder": "nonsense"}, "no encoder 'nonsense'"),
         ({"method": "nonsense"}, "no method 'nonsense'"),
-        ({"views": 0}, "views must be 1"),
+        ({"views": 0}, "views must be a whole number of at least 1"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(options, words):

@@ -74,7 +74,7 @@ def test_corruptions_by_name():
     for wrong, said in (("cifar10+noise", "kind:strength"), ("groceries+fog:1", "no corruption 'fog'")):
         with pytest.raises(TrimtabError, match=said):
             load_dataset(wrong)
-    with pytest.raises(TrimtabError, match="must be 1, 2, 3, 4 or 5"):
+    with pytest.raises(TrimtabError, match="strength of jpeg must be a whole number from 1 to 5, not 6"):
         corrupted(images_of(32), "jpeg", 6)
 
 

@@ -151,10 +151,10 @@ def test_sigkill_in_the_middle_and_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"views": 0}, "views must be 1"),
+        ({"views": 0}, "views must be a whole number of at least 1"),
         ({"seed": -1}, "seed must be"),
         ({"dtype": "int8"}, "float16 or float32"),
-        ({"batch": 0}, "batch and workers"),
+        ({"batch": 0}, "batch must be a whole number of at least 1"),
         ({"limit": 0}, "limit must be"),
         ({"templates": "no place for a name"}, "not a template"),
     ],

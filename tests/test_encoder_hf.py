@@ -1,4 +1,5 @@
 import json
+import shutil
 import warnings
 
 import numpy as np
@@ -125,7 +126,9 @@ def test_fingerprints_follow_weights_pixels_and_tokens(clip, encoder, tmp_path):
     tiny_clips.write_image_settings(again, **{**tiny_clips.CLIP_IMAGES, "image_mean": [0.5, 0.5, 0.5]})
     assert load_encoder(f"hf:{again}").fingerprint != encoder.fingerprint
     tiny_clips.write_image_settings(again, **tiny_clips.CLIP_IMAGES)
-    (again / "merges.txt").write_text("#version: 0.2\nc a\n")  # "cat" is no longer one token
+    words = tiny_clips.clip_vocabulary()
+    words["cat</w>"], words["of</w>"] = words["of</w>"], words["cat</w>"]  # other numbers for the same words
+    (again / "vocab.json").write_text(json.dumps(words))
     assert load_encoder(f"hf:{again}").fingerprint != encoder.fingerprint
 
 
@@ -192,3 +195,45 @@ def test_a_model_of_one_tower_is_refused(tmp_path):
     transformers.CLIPVisionModel(config).save_pretrained(tmp_path)
     with pytest.raises(TrimtabError, match="does not encode both images and texts"):
         load_encoder(f"hf:{tmp_path}")
+
+
+DAMAGE = {
+    "missing": lambda file: file.unlink(),
+    "empty": lambda file: file.write_bytes(b""),
+    "half": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
+    "one byte short": lambda file: file.write_bytes(file.read_bytes()[:-1]),
+    "text": lambda file: file.write_text("not at all\n"),
+    "null": lambda file: file.write_text("null"),
+    "a list": lambda file: file.write_text("[]"),
+    "a pointer": lambda file: file.write_text("version https://git-lfs.github.com/spec/v1\nsize 3\n"),
+    "zeros": lambda file: file.write_bytes(bytes(file.stat().st_size)),
+}
+HARMLESS = {  # a last line without its end, and what transformers can do without
+    ("config.json", "one byte short"),
+    ("merges.txt", "one byte short"),
+    ("tokenizer_config.json", "missing"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_broken_file_is_named(clip, tmp_path, damage):
+    for name in sorted(path.name for path in clip[0].iterdir()):
+        folder = tmp_path / name
+        shutil.copytree(clip[0], folder)
+        DAMAGE[damage](folder / name)
+        if (name, damage) in HARMLESS:
+            load_encoder(f"hf:{folder}")
+            continue
+        with pytest.raises(TrimtabError) as caught:
+            load_encoder(f"hf:{folder}")
+        assert name in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_merges_file_cut_at_the_end_of_a_line_is_noticed(clip, tmp_path):
+    folder = tmp_path / "clip"
+    shutil.copytree(clip[0], folder)
+    lines = (folder / "merges.txt").read_text().splitlines(keepends=True)
+    (folder / "merges.txt").write_text("".join(lines[:4]))
+    with pytest.raises(TrimtabError, match=r"merges.txt makes 4 of the 7 tokens of vocab.json no longer"):
+        load_encoder(f"hf:{folder}")

@@ -9,6 +9,7 @@ from PIL import Image
 
 from trimtab.data.fetched.cifar import cifar10
 from trimtab.encoders import Encoder, load_encoder
+from trimtab.encoders.lite import encoder as encoder_module
 from trimtab.encoders.lite.build import ridge_regression
 from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model
 from trimtab.errors import TrimtabError
@@ -157,3 +158,10 @@ def test_encoding_from_the_cache_never_imports_torch(lite):
 def test_it_is_an_encoder(lite):
     assert isinstance(lite, Encoder)
     assert len(lite.fingerprint) == 64
+
+
+def test_damaged_packages_are_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
+    monkeypatch.setattr(encoder_module, "export_image_tower", lambda folder: 1 / 0)
+    with pytest.raises(TrimtabError, match=r"image part of the lite encoder could not be built \(division by zero\)"):
+        load_encoder("lite").encode_images(np.zeros((1, 224, 224, 3), np.uint8))

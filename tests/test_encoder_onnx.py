@@ -150,3 +150,22 @@ def test_wrong_folders_are_explained(exported, tmp_path):
     (folder / "image.onnx").write_bytes((folder / "image.onnx").read_bytes()[:500])
     with pytest.raises(TrimtabError, match="not a model that ONNX Runtime can open"):
         load_encoder(name).encode_images(some_pixels(1))
+
+
+@pytest.mark.parametrize("name", ["encoder.json", "image.onnx", "text.onnx", "tokenizer.json"])
+@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b"not at all", None])
+def test_a_broken_file_is_named(exported, tmp_path, name, content):
+    folder = tmp_path / "onnx"
+    shutil.copytree(exported[0] / "onnx", folder)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[: len(whole) // 2] if content is None else content)
+
+    def use():
+        encoder = load_encoder(f"onnx:{folder}")
+        encoder.encode_texts(["a cat"])
+        encoder.encode_images(some_pixels())
+
+    with pytest.raises(TrimtabError) as caught:
+        use()
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)

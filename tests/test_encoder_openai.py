@@ -1,4 +1,5 @@
 import hashlib
+import shutil
 import warnings
 
 import numpy as np
@@ -286,3 +287,17 @@ def test_published_models_are_found_verified_and_fetched(vit, tmp_path, monkeypa
     with pytest.raises(TrimtabError, match=r"could not be downloaded .* put ViT-B-16\.pt into"):
         load_encoder("openai:ViT-B/16")
     assert not kept.exists()
+
+
+@pytest.mark.parametrize("name", ["weights.pt", "archive.pt", "bpe_simple_vocab_16e6.txt.gz"])
+@pytest.mark.parametrize("kind", ["openai:", "openclip:ViT-B-16/"])
+@pytest.mark.parametrize("content", [b"", b"null", b"not at all", None])
+def test_a_broken_file_is_named(vit, tmp_path, name, kind, content):
+    shutil.copytree(vit[0], tmp_path / "clip")
+    file = tmp_path / "clip" / name
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    with pytest.raises(TrimtabError) as caught:
+        load_encoder(f"{kind}{tmp_path / 'clip' / (name if name.endswith('.pt') else 'weights.pt')}")
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)

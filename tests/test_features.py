@@ -99,8 +99,9 @@ def test_rows_follow_numpys_rules(store):
     assert np.array_equal(store.features[6], features[6])
     assert store.features.shape == (N, V, D)
     assert np.array_equal(np.concatenate(list(store.blocks(4))), features)
-    with pytest.raises(IndexError):
-        store.rows([N])
+    for wrong in ([N], 0, "first", None, [[0, 1]], 1.5):
+        with pytest.raises(TrimtabError, match="selection must be a slice or a list of numbers below 23"):
+            store.rows(wrong)
     with pytest.raises(IndexError):
         store.features[-N - 1]
 
@@ -479,7 +480,7 @@ def test_a_writer_may_try_again_after_a_full_disk(tmp_path, monkeypatch):
 
 
 def test_wrong_descriptions_are_refused():
-    with pytest.raises(TrimtabError, match="float16 or float32, not as float64"):
+    with pytest.raises(TrimtabError, match="float16 or float32, not as 'float64'"):
         description(dtype="float64")
     with pytest.raises(TrimtabError, match="23 images but 2 labels"):
         description(labels=(0, 1))
@@ -526,6 +527,15 @@ def test_npz_files_become_stores(tmp_path):
         ({"class_names": np.array(CLASSES, dtype=object)}, "Python objects, which could run code"),
         ({"labels": np.arange(N + 1) % C}, "23 images but 24 labels"),
         ({"class_names": np.array(["cat", "cat", "owl", "toad"])}, "'cat' more than once"),
+        ({"class_names": np.array(["cat", "", "owl", "toad"])}, "class_names must hold names that are not empty"),
+        ({"class_names": np.array("cat")}, "class_names must be a list of names"),
+        ({"labels": np.full(N, 0.5)}, "labels must be whole numbers; item 0 is 0.5"),
+        ({"labels": np.full(N, np.nan)}, "labels must be whole numbers; item 0 is nan"),
+        ({"labels": np.array(["cat"] * N)}, "labels must be an array of numbers"),
+        ({"ids": np.arange(3)}, "There are 3 images but 23 labels"),
+        ({"logit_scale": np.ones(2)}, "'logit_scale' .* must hold one number"),
+        ({"logit_scale": np.array("hot")}, "logit_scale must be a positive number"),
+        ({"domain": np.full(N, 7), "domain_names": np.array(["art"])}, "must number the 1 names of 'domain_names'"),
     ],
 )
 def test_npz_files_that_cannot_be_stores(tmp_path, change, words):
@@ -533,14 +543,35 @@ def test_npz_files_that_cannot_be_stores(tmp_path, change, words):
     np.savez(tmp_path / "f.npz", **{name: array for name, array in arrays.items() if array is not None})
     with pytest.raises(TrimtabError, match=words):
         import_npz(tmp_path / "f.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["f.npz"], "a refused import has left something behind"
+
+
+@pytest.mark.parametrize("row", [0, N - 1])
+def test_a_refused_row_leaves_no_folder(tmp_path, monkeypatch, row):
+    monkeypatch.setattr(arrays, "ROWS_AT_A_TIME", 4)
+    features = unit(N, D)
+    features[row] = np.nan
+    for details in ({}, {"encoder_fingerprint": "f" * 64}):
+        with pytest.raises(TrimtabError, match=rf"Row {row} \(view 0\) of features is zero or not finite"):
+            FeatureStore.from_arrays(tmp_path / "s", features, None, unit(C, D, seed=9), CLASSES, **details)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_and_damaged_npz(tmp_path):
     with pytest.raises(TrimtabError, match="There is no file"):
         import_npz(tmp_path / "no.npz")
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 not really")
-    with pytest.raises(TrimtabError, match=r"bad.npz cannot be read as .npz"):
+    with pytest.raises(TrimtabError, match=r"bad.npz is not an .npz file: cut off, or of another kind"):
         import_npz(tmp_path / "bad.npz")
+    (tmp_path / "notes.npz").write_text("features: see the other file\n")
+    with pytest.raises(TrimtabError, match=r"notes.npz is not an .npz file"):
+        import_npz(tmp_path / "notes.npz")
+    np.savez(tmp_path / "whole.npz", features=unit(N, D), text=unit(C, D, seed=9), class_names=np.array(CLASSES))
+    content = bytearray((tmp_path / "whole.npz").read_bytes())
+    content[200] ^= 255
+    (tmp_path / "whole.npz").write_bytes(content)
+    with pytest.raises(TrimtabError, match=r"whole.npz cannot be read as .npz"):
+        import_npz(tmp_path / "whole.npz")
 
 
 def test_names_in_any_script_and_names_that_are_not_utf8(tmp_path):
@@ -548,6 +579,27 @@ def test_names_in_any_script_and_names_that_are_not_utf8(tmp_path):
     store = write(tmp_path / "s", description(ids=ids, class_names=("chat", "犬", "hibou", "crapaud")))
     assert FeatureStore.open(store.path).ids == ids
     assert FeatureStore.open(store.path).class_names[1] == "犬"
+
+
+def test_an_edited_progress_is_not_believed(tmp_path):
+    whole = write(tmp_path / "whole")
+    write(tmp_path / "s", stop=12)
+    file = tmp_path / "s" / "progress.json"
+    listed = json.loads(file.read_bytes())
+    listed["shards"][0]["rows"] = []  # once taken for a shard without rows
+    file.write_text(json.dumps(listed))
+    write(tmp_path / "s")
+    assert contents(tmp_path / "s") == contents(whole.path)
+
+
+def test_the_next_writer_sweeps_what_a_kill_left(tmp_path):
+    write(tmp_path / "s", stop=8)
+    (tmp_path / "s" / ".shard-00001.npy.71.part").write_bytes(b"half")
+    write(tmp_path / "s")
+    assert not list((tmp_path / "s").glob(".*"))
+    (tmp_path / "s" / ".manifest.json.71.part").write_bytes(b"half")
+    write(tmp_path / "s")  # nothing to do, but it holds the lock
+    assert not list((tmp_path / "s").glob(".*.part"))
 
 
 def test_manifest_is_plain_json(store):

@@ -142,7 +142,7 @@ def test_mixing_in_another_set_keeps_the_share(known, unknown, share, seed):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("dirichlet:0", "above 0"),
+        ("dirichlet:0", "alpha of a Dirichlet order must be a positive number, not 0"),
         ("dirichlet:abc", "number after the colon"),
         ("dirichlet", "number after the colon"),
         ("few-classes:1.5", "whole number"),

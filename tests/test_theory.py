@@ -72,7 +72,7 @@ def test_what_cannot_be_evaluated_is_refused(tmp_path):
     store = make_store(tmp_path / "s")
     with pytest.raises(TrimtabError, match="at least one slot"):
         check_theory(store, MCP(align_slots=0))
-    with pytest.raises(TrimtabError, match="above 0"):
+    with pytest.raises(TrimtabError, match="beta must be a positive number"):
         check_theory(store, beta=0)
 
 

@@ -68,10 +68,10 @@ def test_a_search_does_not_continue_what_other_code_began(store, tmp_path, monke
 
 def test_bad_requests_are_refused(store):
     for options, says in [
-        ({"holdout": 1.0}, "held out"),
-        ({"trials": 0}, "one trial"),
-        ({"images": 0}, "At least one image"),
-        ({"images": -1}, "At least one image is needed to search on, not -1"),
+        ({"holdout": 1.0}, "holdout must leave images to search on"),
+        ({"trials": 0}, "trials must be a whole number of at least 1"),
+        ({"images": 0}, "images must be a whole number of at least 1"),
+        ({"images": -1}, "images must be a whole number of at least 1, not -1"),
         ({"images": 1, "holdout": 0.9}, "No images"),
     ]:
         with pytest.raises(TrimtabError, match=says):

@@ -194,5 +194,5 @@ def test_faults_that_are_not_the_images_come_through():
 
     with pytest.raises(RuntimeError, match="the disk is gone"):
         list(ViewLoader(load, range(3), size=16))
-    with pytest.raises(TrimtabError, match="batch and workers"):
+    with pytest.raises(TrimtabError, match="batch must be a whole number of at least 1"):
         ViewLoader(load, range(3), size=16, batch=0)

@@ -2,6 +2,7 @@ from .checks import check_method as check_method
 from .classifier import Classifier as Classifier
 from .encoders import load_encoder as load_encoder
 from .errors import TrimtabError as TrimtabError
+from .estimator import AdaptiveClassifier as AdaptiveClassifier
 from .features import FeatureStore as FeatureStore
 from .fusion import oracle_weights as oracle_weights
 from .methods import list_methods as list_methods
@@ -15,6 +16,7 @@ from .methods.tda import TDA as TDA
 from .methods.tps import TPS as TPS
 from .methods.zero_shot import ZeroShot as ZeroShot
 from .methods.zero_vote import ZeroVote as ZeroVote
+from .pipelines import pipeline as pipeline
 from .presets import preset as preset
 from .stream import Prediction as Prediction
 from .stream import Predictions as Predictions

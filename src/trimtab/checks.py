@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from trimtab import arguments
 from trimtab.engine.arrays import Array, unit_rows
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import Method
@@ -30,6 +31,8 @@ Check = Callable[[Method, Task, Array], None]
 
 def check_method(method: Method, *, classes: int = 7, dim: int = 16, images: int = 150, seed: int = 0) -> None:
     """Run every check on a method; the first broken promise raises AssertionError."""
+    arguments.instance("method", method, Method, "a method such as MCP()")
+    arguments.whole("images", images, least=3)
     for views in (1, 12):
         task, features = random_stream(classes, dim, views, images, seed)
         for check in CHECKS:
@@ -38,7 +41,10 @@ def check_method(method: Method, *, classes: int = 7, dim: int = 16, images: int
 
 def random_stream(classes: int, dim: int, views: int, images: int, seed: int) -> tuple[Task, Array]:
     """A task and a stream (N, V, d) around it: easy and hard images, differing views, a gap between modalities."""
-    random = np.random.default_rng(seed)
+    for name, size in (("dim", dim), ("views", views), ("images", images)):
+        arguments.whole(name, size, least=1)
+    arguments.whole("classes", classes, least=2)
+    random = np.random.default_rng(arguments.whole("seed", seed, least=0))
     text = unit_rows(random.normal(size=(classes, dim)))
     centers = text + 0.7 * unit_rows(random.normal(size=(classes, dim))) + 0.8 * unit_rows(random.normal(size=dim))
     noise = random.uniform(0.2, 1.5, size=(images, 1))

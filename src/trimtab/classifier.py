@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from trimtab import arguments
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
@@ -53,21 +54,22 @@ class Classifier:
         seed: int = 0,
     ) -> None:
         check_view_options(views, seed)
-        if isinstance(labels, str):
-            raise TrimtabError(f"labels must be a list of names; give {labels.split(',')} instead of {labels!r}.")
+        labels = arguments.names("labels", labels)
+        if len(labels) < 2:
+            raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
+        chosen = make_method(method) if isinstance(method, str) else method
+        arguments.instance("method", chosen, Method, "a method's name or a method such as MCP()")
         if isinstance(encoder, str):
             from trimtab.encoders import load_encoder
 
             encoder = load_encoder(encoder)
-        if len(labels) < 2:
-            raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
-        self.encoder = encoder
+        self.encoder = arguments.instance("encoder", encoder, Encoder, "an encoder's name or an encoder")
         self.views, self.seed = views, seed
         start = time.perf_counter()
         text = text_prototypes(encoder, labels, templates, cupl)
         _log.info("%s: texts of %d labels encoded in %.1f s", encoder.name, len(labels), time.perf_counter() - start)
         self.task = Task(labels, text, encoder.logit_scale)
-        self.stream: Stream = (make_method(method) if isinstance(method, str) else method).start(self.task)
+        self.stream: Stream = chosen.start(self.task)
 
     @property
     def seen(self) -> int:
@@ -84,6 +86,8 @@ class Classifier:
 
     def classify_features(self, features: NDArray[np.float32], *, top: int | None = None) -> list[Guess]:
         """The same for an image whose `features` are known: the part that learns, wholly or not at all."""
+        if top is not None:
+            arguments.whole("top", top, least=1)
         probabilities = self.stream.step(features).probabilities
         best_first = np.argsort(-probabilities, kind="stable")[:top]
         guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]

@@ -6,6 +6,8 @@ The lowest layer beside `errors`. What costs time to import (rich, filelock, the
 import glob
 import hashlib
 import os
+import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +17,9 @@ from trimtab.errors import TrimtabError
 
 SILENCE_SECONDS = 20.0  # how long a server may say nothing
 PIECE = 1 << 20  # bytes read at a time
+PART = ".part"  # how the names of files end that are being written
+SCRATCH = (".fetch-", ".build-")  # how the names of folders begin that are being filled
+ABANDONED = 3600.0  # seconds without a change after which a file in the shared cache folder is nobody's
 
 
 def cache_folder(*parts: str) -> Path:
@@ -132,15 +137,35 @@ class FileLock(_Lock):
             super().__init__(real.with_name(f".{real.name}.lock"), refusal)
         except OSError as error:
             raise TrimtabError(f"{file} cannot be written: {error.strerror or error}.") from None
-        for leftover in real.parent.glob(f".{glob.escape(real.name)}.*.part"):  # of a writer that was killed
+        for leftover in real.parent.glob(f".{glob.escape(real.name)}.*{PART}"):  # of a writer that was killed
             with suppress(OSError):
                 leftover.unlink()
+
+
+def sweep(folder: Path, *, untouched: float = 0.0) -> None:
+    """Remove what killed processes have left in a folder: half-written files and scratch folders, all hidden.
+
+    Whoever holds the folder's lock is its only writer and removes them all. Where several may write, as in the cache
+    folder, only those that nobody has touched for `untouched` seconds are surely nobody's.
+    """
+    for entry in folder.glob(".*"):
+        if not (entry.name.endswith(PART) or entry.name.startswith(SCRATCH)):
+            continue
+        with suppress(OSError):  # another process was faster, or it is not ours to remove
+            inside = entry.rglob("*") if entry.is_dir() else ()
+            touched = max(path.lstat().st_mtime for path in (entry, *inside))
+            if time.time() - touched < untouched:
+                continue
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
 
 
 @contextmanager
 def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
     """A file under a temporary name, which takes the name `path` once it is complete and on the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
         with temporary.open("wb") as file:
             yield file

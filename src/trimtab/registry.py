@@ -10,6 +10,7 @@ from dataclasses import fields
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 GROUP = "trimtab.methods"
@@ -35,6 +36,7 @@ def list_methods() -> list[str]:
 
 def method_class(name: str) -> Any:
     """The class of a method by its name."""
+    arguments.text("name", name)
     if name in BUILT_IN:
         module, attribute = BUILT_IN[name].split(":")
         return getattr(importlib.import_module(module), attribute)

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.engine import inputs
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block, Image
@@ -24,6 +25,7 @@ from trimtab.task import Task
 BLOCK = 64  # images per matrix product; more gains little and waits longer
 
 
+@runtime_checkable
 class Steps(Protocol):
     """What a stream asks of a method. `trimtab.methods.base.Method` has it all but the first three."""
 
@@ -93,8 +95,8 @@ class Stream:
     """
 
     def __init__(self, method: Steps, task: Task) -> None:
-        self.method = method
-        self.task = task
+        self.method = arguments.instance("method", method, Steps, "a method such as MCP()")
+        self.task = arguments.instance("task", task, Task, "a trimtab.Task")
         self.reset()
 
     def reset(self) -> None:
@@ -136,7 +138,9 @@ class Stream:
         `features` may be a memory map or a feature store; it is read block by block. `keep_parts=False` keeps only the
         fused probabilities, a quarter of MCP's memory. `progress` is called with the number of images done.
         """
-        rows: Any = features if hasattr(features, "shape") else np.asarray(features)
+        rows = inputs.stream_rows(features)
+        arguments.switch("keep_parts", keep_parts)
+        arguments.callback("progress", progress)
         images, _ = inputs.stream_shape(rows, self.task.dim)
         inputs.refuse_bad_rows(rows, self.task.dim)  # before the first image is written
         names = self.method.parts if keep_parts else ()
@@ -213,7 +217,7 @@ class Stream:
         method, task = self.method, self.task
         names, parameters = list(task.class_names), method.parameters()
         saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays(), self.note)
-        write_state(Path(path), saved)
+        write_state(arguments.place("path", path), saved)
 
     @classmethod
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
@@ -221,11 +225,17 @@ class Stream:
 
         The task must be the one it was saved with. `method` is needed only for a method that trimtab does not know.
         """
-        saved = read_state(Path(path))
-        check_task(Path(path), saved, task)
+        file = arguments.place("path", path)
+        saved = read_state(file)
+        check_task(file, saved, arguments.instance("task", task, Task, "a trimtab.Task"))
+        if method is not None:
+            arguments.instance("method", method, Steps, "a method such as MCP()")
         if method is None:
             method = make_method(saved.method, **saved.parameters)
-        elif (method.name, method.parameters()) != (saved.method, saved.parameters):
+        elif (method.name, method.parameters()) != (
+            saved.method,
+            saved.parameters,
+        ):
             raise TrimtabError(
                 f"{path} was saved by {saved.method} with {saved.parameters}, "
                 f"not by {method.name} with {method.parameters()}."

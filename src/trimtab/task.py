@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.text_tower import TextTower
 
@@ -34,15 +35,14 @@ class Task:
         logit_scale: float = 100.0,
         text_tower: TextTower | None = None,
     ) -> None:
-        names = tuple(str(name) for name in class_names)
+        names = arguments.names("class_names", class_names)
         text = _checked_text(names, text_prototypes)
-        if not (np.isfinite(logit_scale) and logit_scale > 0):
-            raise TrimtabError(f"logit_scale must be a positive number, not {logit_scale!r}; CLIP's is 100.")
+        scale = arguments.positive("logit_scale", logit_scale, "; CLIP's is 100")
         object.__setattr__(self, "class_names", names)
         object.__setattr__(self, "text_prototypes", text)
-        object.__setattr__(self, "logit_scale", float(logit_scale))
+        object.__setattr__(self, "logit_scale", scale)
         object.__setattr__(self, "text_tower", text_tower)
-        object.__setattr__(self, "fingerprint", _fingerprint(names, text, float(logit_scale), text_tower))
+        object.__setattr__(self, "fingerprint", _fingerprint(names, text, scale, text_tower))
 
     @property
     def classes(self) -> int:
@@ -61,7 +61,8 @@ def _checked_text(names: tuple[str, ...], text_prototypes: ArrayLike) -> NDArray
     repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if repeated:
         raise TrimtabError(f"class_names holds {repeated[0]!r} more than once; give every class a name of its own.")
-    text = np.array(text_prototypes, dtype=np.float32)
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinity, which is refused below
+        text = arguments.numbers("text_prototypes", text_prototypes).astype(np.float32)
     if text.ndim != 2 or text.shape[1] < 1:
         raise TrimtabError(f"text_prototypes must have the shape (classes, dimensions), not {text.shape}.")
     if len(text) != len(names):

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import decode
 
@@ -146,6 +147,10 @@ def joined(sets: Sequence[ImageSet], name: str | None = None) -> ImageSet:
 
     Orders such as "domain-sequence" and "domain-mixture" then arrange them.
     """
+    if not isinstance(sets, Sequence) or not all(isinstance(images, ImageSet) for images in sets):
+        raise TrimtabError(f"sets must be a list of ImageSets, not {arguments.shown(sets)}.")
+    if name is not None:
+        arguments.text("name", name)
     if not sets:
         raise TrimtabError("There are no sets to join.")
     first = sets[0]

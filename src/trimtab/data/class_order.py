@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 SHARE_THAT_SOUNDS_RIGHT = 0.25  # of the agreement under the best renaming; a sound set reaches nearly all of it
@@ -28,10 +29,13 @@ def check_class_order(labels: ArrayLike, predictions: ArrayLike, class_names: Se
     Low accuracy alone may be an encoder that does not know the classes. But when the predictions agree well with the
     labels after renaming classes one to one, and hardly without, the labels belong to another order.
     """
-    truth = np.asarray(labels, dtype=np.int64)
-    guess = np.asarray(predictions, dtype=np.int64)
-    if truth.shape != guess.shape or truth.ndim != 1:
-        raise TrimtabError(f"There are {truth.shape} labels but {guess.shape} predictions; give one each per image.")
+    truth = arguments.class_indices("labels", labels)
+    guess = arguments.class_indices("predictions", predictions)
+    class_names = arguments.names("class_names", class_names)
+    if truth.shape != guess.shape:
+        raise TrimtabError(f"There are {len(truth)} labels but {len(guess)} predictions; give one each per image.")
+    if (guess < 0).any():
+        raise TrimtabError(f"A prediction is {guess.min()}; predictions are class indices from 0 on.")
     truth, guess = truth[truth >= 0], guess[truth >= 0]
     if len(truth) == 0:
         raise TrimtabError("The class order can only be checked on labeled images, and there are none.")

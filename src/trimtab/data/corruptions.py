@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
+from trimtab import arguments
 from trimtab.data.base import ImageSet
 from trimtab.errors import TrimtabError
 
@@ -55,6 +56,8 @@ class CorruptedImages:
 
 def corrupted(images: ImageSet, kind: str, strength: int, *, seed: int = 0) -> ImageSet:
     """The same set with every image corrupted by `kind` (noise, blur, contrast, jpeg) at `strength` 1 to 5."""
+    arguments.instance("images", images, ImageSet, "an ImageSet, as trimtab.data.load_dataset gives")
+    arguments.whole("seed", seed, least=0)
     _check(kind, strength)
     return replace(
         images,
@@ -73,10 +76,9 @@ def parse_corruption(text: str) -> tuple[str, int]:
 
 
 def _check(kind: str, strength: int) -> None:
-    if kind not in STRENGTHS:
-        raise TrimtabError(f"There is no corruption {kind!r}; choose one of {', '.join(STRENGTHS)}.")
-    if strength not in range(1, 6):
-        raise TrimtabError(f"The strength of {kind} must be 1, 2, 3, 4 or 5, not {strength}.")
+    if not isinstance(kind, str) or kind not in STRENGTHS:
+        raise TrimtabError(f"There is no corruption {arguments.shown(kind)}; choose one of {', '.join(STRENGTHS)}.")
+    arguments.whole(f"The strength of {kind}", strength, least=1, most=5)
 
 
 def _through_jpeg(image: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab import arguments
 from trimtab.data.base import LABEL_FIELDS, UNLABELED, FileImages, ImageSet, class_list_beside, natural, numbered_labels
 from trimtab.errors import TrimtabError
 from trimtab.files import say
@@ -37,7 +38,8 @@ def image_folder(folder: Path | str, class_names: Sequence[str] | None = None) -
     else the images are unlabeled. `class_names` fixes the classes and their order; without it they are in natural
     order ("2" before "10").
     """
-    place = Path(folder).expanduser()
+    place = arguments.place("folder", folder)
+    class_names = None if class_names is None else arguments.names("class_names", class_names)
     if place.is_file() and place.suffix.lower() in MANIFEST_SUFFIXES:
         return from_manifest(place, class_names)
     if not place.is_dir():
@@ -54,7 +56,8 @@ def image_folder(folder: Path | str, class_names: Sequence[str] | None = None) -
 
 def unlabeled_images(folder: Path | str, class_names: Sequence[str] | None = None) -> ImageSet:
     """All images below a folder, whatever its subfolders mean, without labels."""
-    place = Path(folder).expanduser()
+    place = arguments.place("folder", folder)
+    class_names = None if class_names is None else arguments.names("class_names", class_names)
     if not place.is_dir():
         raise TrimtabError(f"{place} is not a folder.")
     listing = Listing()

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 Indices = NDArray[np.int64]
@@ -33,8 +34,9 @@ ORDERS: Final[dict[str, str]] = {
 
 def order_by_name(name: str, *, labels: ArrayLike, domains: Sequence[str] | None = None, seed: int = 0) -> Indices:
     """The indices of the order that `name` describes (see ORDERS), drawn with `seed`."""
-    kind, _, argument = name.strip().partition(":")
-    known = np.asarray(labels)
+    kind, _, argument = arguments.text("name", name).strip().partition(":")
+    known = arguments.class_indices("labels", labels)
+    _seed(seed)
     match kind:
         case "stored":
             order = as_stored(len(known))
@@ -63,12 +65,12 @@ def order_by_name(name: str, *, labels: ArrayLike, domains: Sequence[str] | None
 
 def as_stored(count: int) -> Indices:
     """0, 1, 2, ...: the order of the set itself."""
-    return np.arange(count, dtype=np.int64)
+    return np.arange(arguments.whole("count", count, least=0), dtype=np.int64)
 
 
 def shuffled(count: int, *, seed: int) -> Indices:
     """A uniformly random order: the papers' default."""
-    return np.random.default_rng(seed).permutation(count).astype(np.int64)
+    return _seed(seed).permutation(arguments.whole("count", count, least=0)).astype(np.int64)
 
 
 def class_sorted(labels: ArrayLike, *, seed: int | None = None) -> Indices:
@@ -76,7 +78,7 @@ def class_sorted(labels: ArrayLike, *, seed: int | None = None) -> Indices:
     known = _checked_labels(labels, "class-sorted")
     if seed is None:
         return np.argsort(known, kind="stable").astype(np.int64)
-    rng = np.random.default_rng(seed)
+    rng = _seed(seed)
     return _joined([_images_of(known, c, rng) for c in rng.permutation(np.unique(known))])
 
 
@@ -87,11 +89,10 @@ def dirichlet(labels: ArrayLike, alpha: float, *, seed: int, slots: int | None =
     Dirichlet(alpha) draw spreads each class over the slots, and a slot plays the classes it got one after another.
     """
     known = _checked_labels(labels, "Dirichlet")
-    _check(alpha > 0 and bool(np.isfinite(alpha)), f"alpha of a Dirichlet order must be above 0, not {alpha}.")
+    arguments.positive("alpha of a Dirichlet order", alpha)
     classes = np.unique(known)
-    count = slots if slots is not None else min(len(classes), MOST_SLOTS)
-    _check(count >= 1, f"A Dirichlet order needs at least 1 slot, not {count}.")
-    rng = np.random.default_rng(seed)
+    count = min(len(classes), MOST_SLOTS) if slots is None else arguments.whole("slots", slots, least=1)
+    rng = _seed(seed)
     contents: list[list[Indices]] = [[] for _ in range(count)]
     for c in classes:
         images = _images_of(known, c, rng)
@@ -105,14 +106,14 @@ def dirichlet(labels: ArrayLike, alpha: float, *, seed: int, slots: int | None =
 def domain_sequence(domains: Sequence[str], *, seed: int, which: Sequence[str] | None = None) -> Indices:
     """One domain after another, shuffled within: by first appearance, or only those in `which` and in its order."""
     names, wanted = _checked_domains(domains, which)
-    rng = np.random.default_rng(seed)
+    rng = _seed(seed)
     return _joined([rng.permutation(np.flatnonzero(names == name)) for name in wanted])
 
 
 def domain_mixture(domains: Sequence[str], *, seed: int, which: Sequence[str] | None = None) -> Indices:
     """All domains (or those in `which`, a part of the set) shuffled together."""
     names, wanted = _checked_domains(domains, which)
-    return np.random.default_rng(seed).permutation(np.flatnonzero(np.isin(names, wanted))).astype(np.int64)
+    return _seed(seed).permutation(np.flatnonzero(np.isin(names, wanted))).astype(np.int64)
 
 
 def long_tailed(labels: ArrayLike, imbalance: float, *, seed: int) -> Indices:
@@ -121,11 +122,8 @@ def long_tailed(labels: ArrayLike, imbalance: float, *, seed: int) -> Indices:
     Which class is common is drawn by the seed. No class has more images than it has, and none fewer than one.
     """
     known = _checked_labels(labels, "long-tailed")
-    _check(
-        imbalance >= 1 and bool(np.isfinite(imbalance)),
-        f"The imbalance of a long-tailed order must be at least 1, not {imbalance}.",
-    )
-    rng = np.random.default_rng(seed)
+    arguments.number("imbalance", imbalance, least=1)
+    rng = _seed(seed)
     classes, available = np.unique(known, return_counts=True)
     rank = rng.permutation(len(classes))
     wanted = available.max() * imbalance ** (-rank / max(len(classes) - 1, 1))
@@ -137,8 +135,8 @@ def long_tailed(labels: ArrayLike, imbalance: float, *, seed: int) -> Indices:
 def few_classes(labels: ArrayLike, at_a_time: int, *, seed: int) -> Indices:
     """`at_a_time` classes after another: each group's images are shuffled together, then the next group comes."""
     known = _checked_labels(labels, "few-classes")
-    _check(at_a_time >= 1, f"A few-classes order needs at least 1 class at a time, not {at_a_time}.")
-    rng = np.random.default_rng(seed)
+    arguments.whole("at_a_time", at_a_time, least=1)
+    rng = _seed(seed)
     classes = rng.permutation(np.unique(known))
     groups = [classes[start : start + at_a_time] for start in range(0, len(classes), at_a_time)]
     return _joined([rng.permutation(np.flatnonzero(np.isin(known, group))) for group in groups])
@@ -158,14 +156,15 @@ class OpenSet:
 
     def task_labels(self, labels: ArrayLike) -> NDArray[np.int64]:
         """Labels in the order of the stream, renumbered to `known_classes`; -1 for unknown images."""
-        original = np.asarray(labels, dtype=np.int64)[self.indices]
+        original = arguments.class_indices("labels", labels)[self.indices]
         position = np.searchsorted(self.known_classes, original)
         return np.where(self.unknown, -1, position).astype(np.int64)
 
 
 def held_out_classes(labels: ArrayLike, share: float, *, seed: int) -> OpenSet:
     """Take away a `share` of the classes, drawn by the seed; their images stay in the shuffled stream as unknown."""
-    known = np.asarray(labels, dtype=np.int64)
+    known = arguments.class_indices("labels", labels)
+    arguments.number("share", share, least=0, most=1)
     if known.size and known.min() < 0:
         raise TrimtabError("Holding classes out needs a label for every image, but some images have none.")
     classes = np.unique(known)
@@ -175,7 +174,7 @@ def held_out_classes(labels: ArrayLike, share: float, *, seed: int) -> OpenSet:
             f"Holding out {share} of {len(classes)} classes takes {count} away; "
             "choose a share that takes at least one and leaves at least two."
         )
-    rng = np.random.default_rng(seed)
+    rng = _seed(seed)
     held_out = rng.choice(classes, size=count, replace=False)
     indices = rng.permutation(len(known)).astype(np.int64)
     return OpenSet(indices, np.isin(known[indices], held_out), np.setdiff1d(classes, held_out))
@@ -187,8 +186,9 @@ def mixed_with_unknown(labels: ArrayLike, unknown_count: int, share: float, *, s
     Indices count on: the images of this set come first, those of the other follow (`len(labels)` is its first).
     When there are too few images of one kind for the share, the other kind is cut down, never the share.
     """
-    known = np.asarray(labels, dtype=np.int64)
-    if not 0 < share < 1:
+    known = arguments.class_indices("labels", labels)
+    arguments.whole("unknown_count", unknown_count, least=0)
+    if not 0 < arguments.number("share", share) < 1:
         raise TrimtabError(f"The share of unknown images must lie between 0 and 1, not {share}.")
     if unknown_count < 1 or len(known) < 1:
         raise TrimtabError(f"There are {len(known)} known and {unknown_count} unknown images; both must be present.")
@@ -196,7 +196,7 @@ def mixed_with_unknown(labels: ArrayLike, unknown_count: int, share: float, *, s
     keep_unknown = min(unknown_count, round(keep_known * share / (1 - share)))
     if keep_known < 1 or keep_unknown < 1:
         raise TrimtabError(f"A share of {share} leaves no image of one kind; choose a share nearer to one half.")
-    rng = np.random.default_rng(seed)
+    rng = _seed(seed)
     kept = np.concatenate(
         [
             rng.choice(len(known), size=keep_known, replace=False),
@@ -222,8 +222,8 @@ def _whole(name: str, argument: str) -> int:
 
 
 def _checked_labels(labels: ArrayLike, order: str) -> NDArray[np.int64]:
-    known = np.asarray(labels, dtype=np.int64)
-    _check(known.ndim == 1, f"labels must be one class index per image, not an array of shape {known.shape}.")
+    known = arguments.class_indices("labels", labels)
+    _check(len(known) > 0, f"A {order} order needs images, and there are none.")
     _check(
         not (known < 0).any(),
         f"A {order} order needs a label for every image, but {int((known < 0).sum())} of {len(known)} have none.",
@@ -232,9 +232,9 @@ def _checked_labels(labels: ArrayLike, order: str) -> NDArray[np.int64]:
 
 
 def _checked_domains(domains: Sequence[str], which: Sequence[str] | None) -> tuple[NDArray[np.str_], list[str]]:
-    names = np.asarray(domains, dtype=np.str_)
+    names = np.asarray(arguments.names("domains", domains), dtype=np.str_)
     present = list(dict.fromkeys(names.tolist()))
-    wanted = present if which is None else list(which)
+    wanted = present if which is None else list(arguments.names("which", which))
     unknown = [name for name in wanted if name not in present]
     _check(not unknown, f"There is no domain {unknown[:1]}; this set has {', '.join(present) or 'none'}.")
     _check(len(set(wanted)) == len(wanted), f"A domain is named twice in {', '.join(wanted)}; name each once.")
@@ -247,6 +247,10 @@ def _images_of(labels: NDArray[np.int64], which: int, rng: np.random.Generator) 
 
 def _joined(parts: Sequence[Indices]) -> Indices:
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _seed(seed: int) -> np.random.Generator:
+    return np.random.default_rng(arguments.whole("seed", seed, least=0))
 
 
 def _check(holds: bool, otherwise: str) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.data.base import LABEL_FIELDS, ImageSet, class_list_beside, decoded_bytes, natural, numbered_labels
 from trimtab.data.folder import IMAGE_SUFFIXES
 from trimtab.errors import TrimtabError
@@ -50,7 +51,7 @@ def from_webdataset(place: str | Path, class_names: Sequence[str] | None = None)
     Labels are the members .cls (a number or a name), .json (a usual field) or .txt (a name); names for numbers come
     from classnames.txt or classes.txt beside the shards or above them.
     """
-    shards = _shards(str(place))
+    shards = _shards(str(arguments.place("place", place)))
     samples = [sample for shard in shards for sample in _samples(shard)]
     images = [(key, _image_of(parts)) for key, parts in samples]
     kept = [(key, image, parts) for (key, image), (_, parts) in zip(images, samples, strict=True) if image is not None]

@@ -3,6 +3,7 @@
 import importlib
 from typing import Final
 
+from trimtab import arguments
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 
@@ -25,12 +26,13 @@ def load_encoder(name: str, *, device: str = "cpu", precision: str = "fp32") -> 
 
     `device` is cpu, cuda, cuda:<n> or mps; `precision` is fp32, fp16 or bf16.
     """
+    arguments.instance("name", name, str, "an encoder's name")
+    arguments.text("device", device)
     kind, _, rest = name.partition(":")
     if kind not in KINDS or (kind == "lite") != (name == "lite") or (kind != "lite" and not rest):
         choices = ", ".join(example for _, example, _ in KINDS.values())
         raise TrimtabError(f"There is no encoder {name!r}; the choices are {choices}.")
-    if precision not in PRECISIONS:
-        raise TrimtabError(f"There is no precision {precision!r}; the choices are {', '.join(PRECISIONS)}.")
+    arguments.word("precision", precision, PRECISIONS)
     module, _, extra = KINDS[kind]
     try:
         encoder: Encoder = importlib.import_module(module).load(name, device, precision)

@@ -1,11 +1,12 @@
 """What trimtab needs of an image-and-text encoder, and what every encoder does with what comes in and goes out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 
@@ -42,7 +43,7 @@ class Encoder(Protocol):
 
 def checked_pixels(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """The images as one contiguous (B, side, side, 3) array of bytes, or a clear refusal."""
-    pixels = np.asarray(pixels)
+    pixels = arguments.numbers("pixels", pixels)
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1:] != (side, side, 3):
         raise TrimtabError(
             f"Images must come as bytes of the shape (images, {side}, {side}, 3), not {pixels.dtype} {pixels.shape}; "
@@ -55,6 +56,8 @@ def checked_texts(texts: Sequence[str]) -> list[str]:
     """The texts as a list; a bare string is refused, because its letters would be taken for texts."""
     if isinstance(texts, str):
         raise TrimtabError(f"Texts must come as a list; give [{texts!r}] instead of {texts!r}.")
+    if not isinstance(texts, Iterable):
+        raise TrimtabError(f"Texts must come as a list, not as {arguments.shown(texts)}.")
     for text in texts:
         if not isinstance(text, str):
             raise TrimtabError(f"Every text must be a string; {text!r} is a {type(text).__name__}.")

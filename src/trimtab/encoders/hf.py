@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokeniz
 from transformers.utils import cached_file, logging
 
 from trimtab.encoders.base import first_line
+from trimtab.encoders.damage import refuse_damaged
 from trimtab.encoders.tokens import TextTokens
 from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
@@ -56,6 +57,22 @@ def load(name: str, device: str, precision: str) -> TorchEncoder:
         source = str(folder)
     elif source.count("/") != 1 or source.startswith(("/", ".", "~")):  # an id on the hub is owner/model
         raise TrimtabError(f"There is no folder {folder}; give a folder that holds a checkpoint, or an id owner/model.")
+    try:
+        return _encoder(name, source, device, precision)
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # transformers, safetensors and tokenizers each raise kinds of their own
+        if folder.is_dir():
+            refuse_damaged(folder)
+        if isinstance(error, TrimtabError):
+            raise
+        raise TrimtabError(
+            f"No encoder could be made of {source!r}; its files do not belong together, or are of a kind that trimtab "
+            f"does not know. What went wrong: {first_line(error)}"
+        ) from error
+
+
+def _encoder(name: str, source: str, device: str, precision: str) -> TorchEncoder:
     config, model = _model(source)
     fill = config.model_type in FULL_CONTEXT
     settings, texts = _image_settings(source), config.text_config
@@ -108,12 +125,15 @@ def _image_settings(source: str) -> Mapping[str, Any]:
     for file in SETTINGS_FILES:
         try:
             found = cached_file(source, file)
-            settings: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
+            settings = json.loads(Path(found).read_text(encoding="utf-8"))
         except OSError:
             continue
         except ValueError as error:
             raise TrimtabError(f"{file} of {source!r} is not valid JSON: {error}") from error
-        return settings.get("image_processor", settings)
+        if not isinstance(settings, dict):
+            raise TrimtabError(f"{file} of {source!r} must hold a JSON object; copy it again.")
+        inner: dict[str, Any] = settings.get("image_processor", settings)
+        return inner
     raise TrimtabError(f"{source!r} has no preprocessor_config.json, which says how its images are scaled; add it.")
 
 
@@ -175,6 +195,7 @@ def _tokens(source: str, vocabulary: int, context: int, *, pad_to_context: bool)
             f"The model in {source!r} reads {vocabulary} different tokens but its tokenizer makes {size}; "
             "its tokenizer files are missing or belong to another model."
         )
+    _refuse_lost_merges(Path(source), backend)
     if pad_to_context:
         _clean_as_siglip(backend, keep_punctuation=not _is_first_siglip(tokenizer))
     return TextTokens.prepare(
@@ -188,13 +209,32 @@ def _fast_tokenizer(source: str) -> Any:
         # The first may need sentencepiece for what the second reads from tokenizer.json.
         try:
             tokenizer = kind.from_pretrained(source)
-        except (ImportError, OSError, ValueError, TypeError, AttributeError) as error:
+        except Exception as error:  # tokenizers raises plain Exception
             problem = problem or error
             continue
         if getattr(tokenizer, "backend_tokenizer", None) is not None and tokenizer.pad_token is not None:
             return tokenizer
-    reason = f": {first_line(problem)}" if problem else ""
-    raise TrimtabError(f"{source!r} has no usable tokenizer; add its tokenizer.json{reason}") from problem
+    reason = f" ({first_line(problem)})" if problem else ""
+    raise TrimtabError(
+        f"{source!r} has no usable tokenizer{reason}; add its tokenizer.json, or its vocab.json and merges.txt."
+    ) from problem
+
+
+def _refuse_lost_merges(folder: Path, backend: Any) -> None:
+    """A merges.txt that was cut off at the end of a line still loads, and splits words in silence."""
+    file = folder / "merges.txt"
+    if not file.is_file() or (folder / "tokenizer.json").is_file():
+        return
+    lines = file.read_text(encoding="utf-8").splitlines()
+    made = {"".join(line.split()) for line in lines if line.strip() and not line.startswith("#version")}
+    added = {token.content for token in backend.get_added_tokens_decoder().values()}
+    words = {token for token in backend.get_vocab() if len(token.removesuffix("</w>")) > 1 and token not in added}
+    lost = words - made - {"<|startoftext|>", "<|endoftext|>"}
+    if lost:
+        raise TrimtabError(
+            f"{file} makes {len(lost)} of the {len(words)} tokens of vocab.json no longer, such as {min(lost)!r}: "
+            "it was cut off or belongs to another model; copy it again."
+        )
 
 
 def _clean_as_siglip(backend: Any, *, keep_punctuation: bool) -> None:

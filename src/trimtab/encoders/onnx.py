@@ -123,7 +123,11 @@ def run_session(session: Any, inputs: Mapping[str, NDArray[Any]]) -> NDArray[np.
     if not wanted <= set(inputs):
         raise TrimtabError(f"An exported tower wants the inputs {sorted(wanted)}, not {sorted(inputs)}.")
     features: NDArray[np.float32]
-    (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+    try:
+        (features,) = session.run(None, {name: array for name, array in inputs.items() if name in wanted})
+    except Exception as error:  # ONNX Runtime raises its own kinds
+        message = f"An exported tower cannot be run ({first_line(error)}); export the encoder again."
+        raise TrimtabError(message) from error
     return features
 
 

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.errors import TrimtabError
@@ -44,9 +45,15 @@ class Bank:
     """
 
     def __init__(self, classes: int, dim: int, sections: Mapping[str, int], anchors: Array | None = None) -> None:
+        arguments.whole("classes", classes, least=1)
+        arguments.whole("dim", dim, least=1)
+        if anchors is not None and np.shape(arguments.numbers("anchors", anchors)) != (classes, dim):
+            raise TrimtabError(f"anchors must have the shape (classes, dim) = ({classes}, {dim}).")
+        arguments.instance("sections", sections, Mapping, "a dictionary of slots by the section's name")
         self.sections: dict[str, slice] = {}
         slots = 0 if anchors is None else 1
         for name, size in sections.items():
+            arguments.whole(f"sections[{name!r}]", size, least=0)
             self.sections[name] = slice(slots, slots + size)
             slots += size
         self.features: Array = np.zeros((classes, slots, dim), np.float32)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 
@@ -29,16 +30,23 @@ class FeatureRows(Protocol):
 
 def one_image(views: ArrayLike, dim: int) -> Array:
     """(d,) or (V, d) -> (1, V, d) unit rows."""
-    array = np.asarray(views)
+    array = arguments.numbers("features", views)
     if array.ndim not in (1, 2):
         raise TrimtabError(f"One image's features must have the shape (d,) or (views, d), not {array.shape}.")
     _check_shape(array.shape[-2:], dim)
     return _unit(array.reshape(1, -1, dim), first=0)
 
 
+def stream_rows(features: "FeatureRows | ArrayLike") -> Any:
+    """What has a shape and can be sliced as it is, so that a store is not read at once; all else as an array."""
+    return features if hasattr(features, "shape") else arguments.numbers("features", features)
+
+
 def stream_shape(features: FeatureRows, dim: int) -> tuple[int, int]:
     """(images, views) of a stream's features, after checking that it is one."""
-    shape = features.shape
+    shape = getattr(features, "shape", None)
+    if not isinstance(shape, tuple):
+        raise TrimtabError(f"features must be an array or a feature store, not {arguments.shown(features)}.")
     if len(shape) not in (2, 3):
         raise TrimtabError(f"A stream's features must have the shape (images, d) or (images, views, d), not {shape}.")
     _check_shape(shape[1:], dim)
@@ -55,6 +63,7 @@ def refuse_bad_rows(features: FeatureRows, dim: int) -> None:
 def blocks(features: FeatureRows, dim: int, size: int) -> Iterator[Array]:
     """The stream in blocks (B, V, d) of unit rows; only one block at a time is in memory."""
     images, views = stream_shape(features, dim)
+    arguments.whole("block", size, least=1)
     for first in range(0, images, size):
         rows = np.asarray(features[first : first + size])
         yield _unit(rows.reshape(len(rows), views, dim), first)

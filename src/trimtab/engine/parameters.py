@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 
@@ -68,7 +69,7 @@ class Choice:
 
     def problem(self, value: object) -> str | None:
         """What is wrong with a value, or None."""
-        return None if value in self.words else f"must be {self}"
+        return None if isinstance(value, str) and value in self.words else f"must be {self}"
 
     def __str__(self) -> str:
         return " or ".join(repr(word) for word in self.words)
@@ -150,7 +151,8 @@ def check(owner: Any) -> None:
         problem = rule.problem(value) if rule else None
         if problem:
             default = "" if declared.default is MISSING else f"; the default is {declared.default!r}"
-            raise TrimtabError(f"{type(owner).__name__}: {declared.name} {problem}, not {value!r}{default}.")
+            shown = arguments.shown(value)
+            raise TrimtabError(f"{type(owner).__name__}: {declared.name} {problem}, not {shown}{default}.")
 
 
 def _described(name: str, declared: Field[Any]) -> Described:

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 
@@ -14,6 +15,8 @@ class Prototypes:
     """
 
     def __init__(self, bank: Bank, slots: slice) -> None:
+        arguments.instance("bank", bank, Bank, "a Bank")
+        arguments.instance("slots", slots, slice, "a section of a bank, as in bank.sections['name']")
         classes, _, dim = bank.features.shape
         self.units: Array = np.zeros((classes, dim), np.float32)
         self.lengths: Array = np.zeros(classes, np.float32)  # 0: the class holds nothing

@@ -8,6 +8,7 @@ looks up a column that the last write left true.
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.engine import kernels
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
@@ -19,8 +20,8 @@ class ReadOut:
     """Base: a (C, B) table that is kept true. Subclasses say how a class's row is computed."""
 
     def __init__(self, bank: Bank, slots: slice) -> None:
-        self._bank = bank
-        self._slots = slots
+        self._bank = arguments.instance("bank", bank, Bank, "a Bank")
+        self._slots = arguments.instance("slots", slots, slice, "a section of a bank, as in bank.sections['name']")
         self._table: Array = np.zeros((0, 0), np.float32)
         bank.follow(self)
 
@@ -81,7 +82,8 @@ class AffinitySums(ReadOut):
 
     def __init__(self, bank: Bank, slots: slice, alpha: float, beta: float) -> None:
         super().__init__(bank, slots)
-        self._alpha, self._beta = np.float32(alpha), np.float32(beta)
+        self._alpha = np.float32(arguments.number("alpha", alpha))
+        self._beta = np.float32(arguments.number("beta", beta))
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
@@ -107,7 +109,7 @@ class RetrievalCosines(ReadOut):
 
     def __init__(self, bank: Bank, slots: slice, beta: float) -> None:
         super().__init__(bank, slots)
-        self._beta = np.float32(beta)
+        self._beta = np.float32(arguments.number("beta", beta))
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank = self._bank

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features.manifest import StoreInfo
 from trimtab.features.writer import FeatureWriter
@@ -36,7 +37,7 @@ def write_arrays(
     `features` may be a memory map: it is read in blocks. Without an `encoder_fingerprint` the features' own hash is
     taken, so that the same arrays make the same store and other arrays a different one.
     """
-    rows = features if isinstance(features, np.ndarray) else np.asarray(features)
+    rows = features if isinstance(features, np.ndarray) else arguments.numbers("features", features)
     if rows.ndim == 2:
         rows = rows[:, None, :]
     if rows.ndim != 3 or 0 in rows.shape or rows.dtype.kind != "f":
@@ -44,22 +45,24 @@ def write_arrays(
             f"features must be numbers of shape (images, d) or (images, views, d), not {rows.dtype} {rows.shape}."
         )
     images, views, dim = rows.shape
-    prototypes = _unit_text(np.asarray(text), len(class_names), dim)
+    names = arguments.names("class_names", class_names)
+    prototypes = _unit_text(arguments.numbers("text", text), len(names), dim)
+    found = _checked_hash(rows)  # every row, before the folder exists: what is refused leaves nothing behind
     info = StoreInfo(
-        dataset=dataset,
-        encoder=encoder,
-        encoder_fingerprint=encoder_fingerprint or _hash(rows),
+        dataset=arguments.text("dataset", dataset),
+        encoder=arguments.text("encoder", encoder),
+        encoder_fingerprint=found if encoder_fingerprint is None else encoder_fingerprint,
         preprocessing={"made": "elsewhere"},
         prompts="made elsewhere",
         seed=0,
         views=views,
         dim=dim,
         dtype=dtype,
-        logit_scale=float(logit_scale),
-        class_names=tuple(str(name) for name in class_names),
-        labels=tuple(int(label) for label in np.asarray(labels)) if labels is not None else (-1,) * images,
-        ids=tuple(str(name) for name in ids) if ids is not None else tuple(str(i) for i in range(images)),
-        domains=tuple(str(name) for name in domains) if domains is not None else None,
+        logit_scale=arguments.positive("logit_scale", logit_scale),
+        class_names=names,
+        labels=(-1,) * images if labels is None else tuple(arguments.class_indices("labels", labels).tolist()),
+        ids=tuple(map(str, range(images))) if ids is None else _one_per_image("ids", ids),
+        domains=None if domains is None else _one_per_image("domains", domains),
     )
     if len(info.ids) != images:
         raise TrimtabError(f"There are {images} rows of features but {len(info.ids)} ids or labels.")
@@ -68,6 +71,14 @@ def write_arrays(
             block = _unit(rows[start : start + ROWS_AT_A_TIME], start)
             writer.add(range(start, start + len(block)), block, [])
         writer.finish()
+
+
+def _one_per_image(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Names of images or of styles; numbers will do, as some sets have nothing else."""
+    values = given.tolist() if isinstance(given, np.ndarray) else given
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence):
+        raise TrimtabError(f"{name} must be a list with one name per image, not {arguments.shown(given)}.")
+    return tuple(map(str, values))
 
 
 def _unit_text(text: NDArray[Any], classes: int, dim: int) -> NDArray[np.float32]:
@@ -92,8 +103,11 @@ def _unit(rows: NDArray[Any], first: int, what: str = "features") -> NDArray[np.
     return unit
 
 
-def _hash(rows: NDArray[Any]) -> str:
+def _checked_hash(rows: NDArray[Any]) -> str:
+    """A hash of all rows, after each was found to have a direction."""
     digest = hashlib.sha256(f"{rows.dtype} {rows.shape}".encode())
     for start in range(0, len(rows), ROWS_AT_A_TIME):
-        digest.update(np.ascontiguousarray(rows[start : start + ROWS_AT_A_TIME]).tobytes())
+        block = rows[start : start + ROWS_AT_A_TIME]
+        _unit(block, start)
+        digest.update(np.ascontiguousarray(block).tobytes())
     return digest.hexdigest()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from trimtab import arguments
 from trimtab.data.base import ImageSet
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
@@ -47,8 +48,12 @@ def encode_images(
     order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
     """
     check_view_options(views, seed)
+    arguments.switch("augmix", augmix)
+    arguments.switch("progress", progress)
+    arguments.instance("image_set", image_set, ImageSet, "an ImageSet, as trimtab.data.load_dataset gives")
+    arguments.instance("encoder", encoder, Encoder, "an encoder, as trimtab.load_encoder gives")
     chosen = _chosen(image_set, limit, seed)
-    patterns = templates_for(templates or image_set.templates, image_set.name)
+    patterns = templates_for(image_set.templates if templates is None else templates, image_set.name)
     if len(image_set.class_names) < 2:
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
     text = text_prototypes(encoder, image_set.class_names, patterns, cupl)
@@ -99,10 +104,8 @@ def _chosen(image_set: ImageSet, limit: int | None, seed: int) -> NDArray[np.int
     total = len(image_set)
     if total == 0:
         raise TrimtabError(f"{image_set.name} holds no images.")
-    if limit is None or limit >= total:
+    if limit is None or arguments.whole("limit", limit, least=1) >= total:
         return np.arange(total)
-    if limit < 1:
-        raise TrimtabError(f"limit must be 1 image or more, not {limit}.")
     # The first ones would all be of the first class in most data sets.
     return np.sort(np.random.default_rng(seed).choice(total, limit, replace=False))
 

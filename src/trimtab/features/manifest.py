@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
@@ -46,13 +47,19 @@ class StoreInfo:
     domains: tuple[str, ...] | None = None  # (N,)
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise TrimtabError(f"Features are stored as {' or '.join(DTYPES)}, not as {self.dtype}.")
+        if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
+            raise TrimtabError(f"Features are stored as {' or '.join(DTYPES)}, not as {arguments.shown(self.dtype)}.")
+        for name in ("class_names", "labels", "ids", "domains"):
+            if name != "domains" or self.domains is not None:
+                arguments.instance(name, getattr(self, name), tuple, "a tuple")
+        arguments.whole("views", self.views, least=1)
+        arguments.whole("dim", self.dim, least=1)
+        arguments.positive("logit_scale", self.logit_scale)
         images = len(self.ids)
         for name, found in (("labels", self.labels), ("domains", self.domains)):
             if found is not None and len(found) != images:
                 raise TrimtabError(f"There are {images} images but {len(found)} {name}; give one for each image.")
-        wrong = [label for label in self.labels if not -1 <= label < len(self.class_names)]
+        wrong = [label for label in self.labels if type(label) is not int or not -1 <= label < len(self.class_names)]
         if wrong:
             raise TrimtabError(
                 f"A label is {wrong[0]}, but there are {len(self.class_names)} classes; labels go from 0 to "

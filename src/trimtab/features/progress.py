@@ -1,14 +1,16 @@
 """How far an unfinished store is, and how that is found again after a kill.
 
 Images are collected into shards. A save writes the shard that is being filled and then progress.json, which lists all
-shards with their checksums; each file is replaced whole. A kill between the two leaves a shard with more rows than are
-listed: its first rows still have the listed checksum. What no checksum vouches for is encoded again.
+shards with their checksums and carries one of itself; each file is replaced whole. A kill between the two leaves a
+shard with more rows than are listed: its first rows still have the listed checksum. What no checksum vouches for is
+encoded again.
 """
 
 import hashlib
 import io
 import json
 import time
+from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -67,7 +69,8 @@ class Progress:
             write_whole(self._folder / name, content)
         listed = [vars(entry) for entry in (*self.shards, shard)]
         progress = {"images": self.images, "shards": listed, "skipped": list(self.skipped.items())}
-        write_whole(self._folder / PROGRESS, canonical(progress | {"images_per_shard": self._per_shard}))
+        progress["images_per_shard"] = self._per_shard
+        write_whole(self._folder / PROGRESS, canonical({**progress, "checksum": _checksum(progress)}))
         if self._is_full():
             self.shards.append(shard)
             self._rows = []
@@ -77,11 +80,13 @@ class Progress:
         """Take over what an earlier run has saved, up to the first shard that is missing or damaged."""
         try:
             progress = json.loads((self._folder / PROGRESS).read_bytes())
+            if progress.pop("checksum") != _checksum(progress):
+                return
             images, per_shard = int(progress["images"]), int(progress["images_per_shard"])
             listed = [Shard(**entry) for entry in progress["shards"]]
             skipped = {int(position): str(reason) for position, reason in progress["skipped"]}
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return  # nothing was saved yet, or nothing that can be read: begin again
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return  # nothing was saved yet, or nothing that can be believed: begin again
         if per_shard != self._per_shard:
             raise TrimtabError(f"{self._folder} was begun by another version of trimtab; delete it and encode again.")
         self.shards = list(takewhile(self._is_there, listed))
@@ -111,6 +116,10 @@ class Progress:
             return np.empty(0)
         rows: NDArray[Any] = np.load(self._folder / shard.file, allow_pickle=False)[: shard.rows]
         return rows
+
+
+def _checksum(progress: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical(progress)).hexdigest()
 
 
 def as_npy(array: NDArray[Any]) -> bytes:

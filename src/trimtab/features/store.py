@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features.arrays import write_arrays
 from trimtab.features.manifest import MANIFEST, TEXT, UNFINISHED, Manifest, StoreInfo, read_manifest
@@ -41,13 +42,14 @@ class FeatureStore:
         `encoder` (or its fingerprint) and `class_names`, if given, must be those of the store. Missing and truncated
         files are always noticed; `verify` also reads everything and compares checksums.
         """
-        folder = Path(path).expanduser()
+        folder = arguments.place("path", path)
+        arguments.switch("verify", verify)
         store = cls(folder, _finished(folder))
         store._check_files()
         if encoder is not None:
             store._check_encoder(encoder)
         if class_names is not None:
-            store._check_classes(class_names)
+            store._check_classes(arguments.names("class_names", class_names))
         if verify:
             store.verify()
         return store
@@ -142,10 +144,17 @@ class FeatureStore:
 
     def rows(self, selection: Selection) -> Rows:
         """(n, V, d): the features of some images, as stored."""
-        return self.features.take(selection)
+        try:
+            return self.features.take(selection)
+        except (IndexError, TypeError, ValueError) as error:
+            asked = arguments.shown(selection)
+            raise TrimtabError(
+                f"selection must be a slice or a list of numbers below {len(self)}, not {asked}: {error}."
+            ) from None
 
     def blocks(self, size: int = 1024) -> Iterator[Rows]:
         """All features in order, at most `size` images at a time."""
+        arguments.whole("size", size, least=1)
         for start in range(0, len(self), size):
             yield self.rows(slice(start, start + size))
 
@@ -170,7 +179,10 @@ class FeatureStore:
         return TrimtabError(f"{path} {what}; restore it, or delete {self.path} and encode again.")
 
     def _check_encoder(self, encoder: "Encoder | str") -> None:
-        fingerprint, name = (encoder, "another") if isinstance(encoder, str) else (encoder.fingerprint, encoder.name)
+        named = (getattr(encoder, "fingerprint", None), getattr(encoder, "name", None))
+        fingerprint, name = (encoder, "another") if isinstance(encoder, str) else named
+        if not isinstance(fingerprint, str):
+            raise TrimtabError(f"encoder must be an encoder or a fingerprint, not {arguments.shown(encoder)}.")
         if fingerprint != self.info.encoder_fingerprint:
             raise TrimtabError(
                 f"{self.path} was encoded by {self.info.encoder} with fingerprint "

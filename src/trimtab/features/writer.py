@@ -14,10 +14,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features.manifest import MANIFEST, TEXT, UNFINISHED, Manifest, StoreInfo, read_manifest, write_manifest
 from trimtab.features.progress import PROGRESS, Progress, as_npy
-from trimtab.files import FolderLock, write_whole
+from trimtab.files import FolderLock, sweep, write_whole
 from trimtab.task import Task
 
 UNIT_TOLERANCE = 2e-2
@@ -30,7 +31,7 @@ class FeatureWriter:
     """
 
     def __init__(self, path: str | Path, info: StoreInfo, text: NDArray[np.float32]) -> None:
-        self.path = Path(path).expanduser()
+        self.path = arguments.place("path", path)
         self._info = info
         Task(info.class_names, text, info.logit_scale)  # whatever is wrong with the texts is said before hours of work
         if text.shape[1] != info.dim:
@@ -44,6 +45,7 @@ class FeatureWriter:
         except OSError as error:
             raise TrimtabError(f"The folder {self.path} cannot be written: {error.strerror}.") from None
         try:
+            sweep(self.path)  # we hold the lock: whoever wrote them is gone
             with _write_errors(self.path):
                 self._start_or_resume()
         except BaseException:

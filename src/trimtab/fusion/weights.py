@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.parameters import parameter
 from trimtab.errors import TrimtabError
@@ -80,7 +81,7 @@ class _AutoOrWeights:
 
     def problem(self, value: object) -> str | None:
         """What is wrong with a value, or None."""
-        if value == "auto":
+        if isinstance(value, str) and value == "auto":
             return None
         numbers = isinstance(value, (tuple, list)) and all(
             isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in value
@@ -116,7 +117,13 @@ def oracle_weights(parts: Mapping[str, Array], labels: NDArray[np.integer]) -> O
 
     NEEDS LABELS. The first maximum wins, as in the released programs.
     """
-    arrays = list(parts.values())
+    if not isinstance(parts, Mapping) or not parts:
+        raise TrimtabError(f"parts must be a dictionary of probabilities by name, not {arguments.shown(parts)}.")
+    arrays = [np.asarray(arguments.numbers(f"parts[{name!r}]", array), np.float32) for name, array in parts.items()]
+    if arrays[0].ndim != 2 or any(array.shape != arrays[0].shape for array in arrays):
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise TrimtabError(f"parts must all have the same shape (images, classes), not {shapes}.")
+    labels = arguments.class_indices("labels", labels)
     if len(labels) != len(arrays[0]):
         raise TrimtabError(f"There are {len(labels)} labels for {len(arrays[0])} predictions; give one label each.")
     best = OracleWeights((), -1.0)

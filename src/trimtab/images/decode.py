@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 # Named, so that a file cannot reach one of Pillow's other readers (some start outside programs).
@@ -16,9 +17,10 @@ MAX_PIXELS = 89_478_485  # where Pillow begins to warn of a decompression bomb: 
 
 def decode(source: Path | str | bytes) -> NDArray[np.uint8]:
     """Read an image file, or its bytes, into (H, W, 3) RGB bytes, upright and with transparency on white."""
-    name = "The image given as bytes" if isinstance(source, bytes) else str(source)
+    given = source if isinstance(source, bytes) else arguments.place("image", source)
+    name = "The image given as bytes" if isinstance(given, bytes) else str(given)
     try:
-        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
+        with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise Image.DecompressionBombError
             image.load()

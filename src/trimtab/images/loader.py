@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.images.views import check_view_options, make_views
 
@@ -43,8 +44,11 @@ class ViewLoader:
         workers: int | None = None,
     ) -> None:
         check_view_options(views, seed)
-        if batch < 1 or (workers is not None and workers < 1):
-            raise TrimtabError(f"batch and workers must be 1 or more, not {batch} and {workers}.")
+        arguments.whole("size", size, least=1)
+        arguments.whole("batch", batch, least=1)
+        if workers is not None:
+            arguments.whole("workers", workers, least=1)
+        arguments.switch("augmix", augmix)
         self._load, self._indices = load, indices
         self._size, self._views, self._seed, self._augmix = size, views, seed, augmix
         self._workers = workers or usable_cores()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.images.augmix import augmix as augmix_view
 from trimtab.images.decode import check_image
@@ -38,6 +39,8 @@ def make_views(
     altered copies of itself; `out`, if given, is filled and returned.
     """
     check_view_options(views, seed, scale)
+    arguments.whole("size", size, least=1)
+    arguments.whole("index", index, least=0)
     height, width = check_image(image).shape[:2]
     if out is None:
         out = np.empty((views, size, size, 3), dtype=np.uint8)
@@ -83,9 +86,9 @@ def random_crop(rng: Generator, height: int, width: int, scale: tuple[float, flo
 
 def check_view_options(views: int, seed: int, scale: tuple[float, float] = (0.08, 1.0)) -> None:
     """Refuse options that cannot be meant."""
-    if views < 1:
-        raise TrimtabError(f"views must be 1 (the plain view) or more, not {views}.")
-    if not 0 <= seed < 2**32:
-        raise TrimtabError(f"seed must be a whole number from 0 to 4294967295, not {seed}.")
-    if not 0 < scale[0] <= scale[1] <= 1:
+    arguments.whole("views", views, least=1)
+    arguments.whole("seed", seed, least=0, most=2**32 - 1)
+    pair = isinstance(scale, tuple | list) and len(scale) == 2
+    low, high = (arguments.number("scale", share) for share in scale) if pair else (0.0, 0.0)
+    if not 0 < low <= high <= 1:
         raise TrimtabError(f"scale must be two shares of the area, 0 < low <= high <= 1, not {scale}.")

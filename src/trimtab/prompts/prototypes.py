@@ -9,19 +9,21 @@ import io
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
-from trimtab.files import cache_folder, write_whole
+from trimtab.files import ABANDONED, cache_folder, sweep, write_whole
 from trimtab.prompts.sentences import Cupl, prompts_for
 
 SENTENCES_AT_A_TIME = 256
 SECONDS_BETWEEN_SAVES = 20.0
 
 
+@runtime_checkable
 class TextEncoder(Protocol):
     """What prototypes need of an encoder."""
 
@@ -47,6 +49,7 @@ def text_prototypes(
     from rich.console import Console
     from rich.progress import Progress
 
+    arguments.instance("encoder", encoder, TextEncoder, "an encoder, as trimtab.load_encoder gives")
     prompts = prompts_for(class_names, templates, cupl)
     sentences = list(prompts.values())
     kept = cache_folder("text") / f"{_key(encoder, prompts)}.npy"
@@ -125,6 +128,7 @@ def _read(path: Path, shape: tuple[int, int]) -> NDArray[np.float32]:
 
 
 def _write(path: Path, prototypes: NDArray[np.float32]) -> None:
+    sweep(path.parent, untouched=ABANDONED)
     content = io.BytesIO()
     np.save(content, prototypes)
     write_whole(path, content.getvalue())

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.prompts.names import words_of
 from trimtab.prompts.templates import PLACEHOLDERS, templates_for
@@ -15,8 +16,9 @@ def prompts_for(
     class_names: Sequence[str], templates: str | Sequence[str], cupl: Cupl | Path | str | None = None
 ) -> dict[str, tuple[str, ...]]:
     """Each class's sentences: its templates filled in, then its CuPL sentences where a file or a mapping is given."""
+    class_names = arguments.names("class_names", class_names)
     if len(set(class_names)) < len(class_names):
-        twice = next(name for name in class_names if list(class_names).count(name) > 1)
+        twice = next(name for name in class_names if class_names.count(name) > 1)
         raise TrimtabError(f"The class {twice!r} is named more than once; write the second as '{twice} #2'.")
     patterns = templates_for(templates)
     described = _matched(class_names, cupl) if cupl is not None else {}
@@ -29,24 +31,23 @@ def prompts_for(
 def read_cupl(path: Path | str) -> dict[str, tuple[str, ...]]:
     """A CuPL file as its authors share it: a JSON object of class name -> list of sentences."""
     try:
-        found = json.loads(Path(path).expanduser().read_text(encoding="utf-8"))
+        path = arguments.place("cupl", path)
+        found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise TrimtabError(f"The CuPL file {path} cannot be read: {error.strerror}.") from None
+    except TrimtabError:
+        raise
     except ValueError as error:
         raise TrimtabError(f"The CuPL file {path} is not JSON ({error}).") from None
     if not isinstance(found, dict) or not found:
         raise TrimtabError(f'The CuPL file {path} must be a JSON object like {{"class name": ["sentence", ...]}}.')
-    for name, sentences in found.items():
-        whole = isinstance(sentences, list) and sentences and all(isinstance(s, str) and s.strip() for s in sentences)
-        if not whole:
-            raise TrimtabError(f"The CuPL file {path} must give {name!r} a list of at least one sentence.")
-    return {name: tuple(sentences) for name, sentences in found.items()}
+    return _checked_sentences(found, f"The CuPL file {path}")
 
 
 def _matched(class_names: Sequence[str], cupl: Cupl | Path | str) -> dict[str, tuple[str, ...]]:
     """CuPL's sentences per class; names match whatever their case, underscores and hyphens."""
-    given = cupl if isinstance(cupl, Mapping) else read_cupl(cupl)
     where = "The CuPL mapping" if isinstance(cupl, Mapping) else f"The CuPL file {cupl}"
+    given = _checked_sentences(cupl, where) if isinstance(cupl, Mapping) else read_cupl(cupl)
     loose: dict[str, str] = {}
     for key in given:
         other = loose.setdefault(_loosely(key), key)
@@ -60,6 +61,16 @@ def _matched(class_names: Sequence[str], cupl: Cupl | Path | str) -> dict[str, t
             f"its own names look like {next(iter(given))!r}."
         )
     return {name: tuple(given[key]) for name, key in exact.items() if key is not None}
+
+
+def _checked_sentences(found: Cupl, where: str) -> dict[str, tuple[str, ...]]:
+    if not found:
+        raise TrimtabError(f'{where} holds no classes; it must be like {{"class name": ["sentence", ...]}}.')
+    for name, sentences in found.items():
+        listed = isinstance(sentences, list | tuple) and sentences
+        if not (isinstance(name, str) and listed and all(isinstance(s, str) and s.strip() for s in sentences)):
+            raise TrimtabError(f"{where} must give {name!r} a list of at least one sentence.")
+    return {name: tuple(sentences) for name, sentences in found.items()}
 
 
 def _loosely(name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.methods import list_methods, method_class
 
@@ -56,7 +57,9 @@ def templates_for(choice: str | Sequence[str], dataset: str | None = None) -> tu
     template ("a sketch of a {}."), a file with one template per line or a JSON list, or several templates.
     """
     if not isinstance(choice, str):
-        return tuple(_checked(template) for template in _not_empty(choice, "The list of templates"))
+        given = arguments.names("templates", choice)
+        return tuple(_checked(template) for template in _not_empty(given, "The list of templates"))
+    arguments.text("templates", choice)
     if choice in TEMPLATE_SETS:
         return TEMPLATE_SETS[choice]
     by_dataset = _of_method(choice)
@@ -70,8 +73,8 @@ def templates_for(choice: str | Sequence[str], dataset: str | None = None) -> tu
         return TEMPLATE_SETS[by_dataset[uncorrupted]]
     if "{" in choice:
         return (_checked(choice),)
-    if Path(choice).expanduser().is_file():
-        return _from_file(Path(choice).expanduser())
+    if (file := arguments.place("templates", choice)).is_file():
+        return _from_file(file)
     known = ", ".join([*TEMPLATE_SETS, *(name for name in list_methods() if _of_method(name))])
     raise TrimtabError(f"{choice!r} is not a template set ({known}), not a file, and not a template with {{}} in it.")
 

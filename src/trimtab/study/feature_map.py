@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.data.orders import order_by_name
 from trimtab.engine.bank import Bank
 from trimtab.errors import TrimtabError
@@ -58,9 +59,14 @@ def map_features(
 
     `classes` are label indices; without them the six with most images are chosen. `projection` is "pca" or "tsne".
     """
-    if projection not in PROJECTIONS:
-        raise TrimtabError(f"There is no projection {projection!r}; choose one of {', '.join(PROJECTIONS)}.")
-    chosen = classes or largest_classes(store)
+    arguments.instance("store", store, FeatureStore, "a FeatureStore")
+    arguments.instance("method", method, Method, "a method such as MCP()")
+    if not isinstance(projection, str) or projection not in PROJECTIONS:
+        asked = arguments.shown(projection)
+        raise TrimtabError(f"There is no projection {asked}; choose one of {', '.join(PROJECTIONS)}.")
+    chosen = largest_classes(store) if classes is None else tuple(arguments.class_indices("classes", classes).tolist())
+    if not chosen or not 0 <= min(chosen) <= max(chosen) < len(store.class_names):
+        raise TrimtabError(f"classes must be class indices below {len(store.class_names)}, not {chosen}.")
     if len(chosen) > MOST_CLASSES:
         raise TrimtabError(f"{len(chosen)} classes are too many for one map; choose at most {MOST_CLASSES}.")
     positions = order_by_name(order, labels=store.labels, domains=store.domains, seed=seed)

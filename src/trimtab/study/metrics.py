@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 
@@ -49,13 +50,18 @@ class Scores:
 
 def score(probabilities: Array, labels: Labels, bins: int = CALIBRATION_BINS) -> Scores:
     """All metrics in one pass over the predictions."""
-    labels = np.asarray(labels)
+    labels = arguments.class_indices("labels", labels)
+    arguments.whole("bins", bins, least=1)
+    if np.ndim(arguments.numbers("probabilities", probabilities)) != 2:
+        raise TrimtabError(f"probabilities must have the shape (images, classes), not {np.shape(probabilities)}.")
     if len(labels) != len(probabilities):
         raise TrimtabError(f"There are {len(labels)} labels for {len(probabilities)} predictions; give one for each.")
     known = np.flatnonzero(labels >= 0)
     if not len(known):
         raise TrimtabError("None of the images has a label, so nothing can be scored; use a labeled set.")
     images, classes = len(known), probabilities.shape[1]
+    if labels.max() >= classes:
+        raise TrimtabError(f"A label is {labels.max()}, but the predictions are of {classes} classes.")
     correct = np.empty(images, np.bool_)
     within5 = np.empty(images, np.bool_)
     confidence = np.empty(images, np.float64)

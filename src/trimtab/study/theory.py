@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.data.orders import order_by_name
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
@@ -118,11 +119,11 @@ def check_theory(
     store: FeatureStore, method: MCP | None = None, *, order: str = "shuffled", seed: int = 0, beta: float = 1.0
 ) -> Theory:
     """Run MCP on a store and evaluate the argument; `beta` is the exponent of the low-noise assumption."""
-    made = method or MCP()
+    arguments.instance("store", store, FeatureStore, "a FeatureStore")
+    made = MCP() if method is None else arguments.instance("method", method, MCP, "an MCP()")
     if made.align_slots == 0 or made.entropy_slots == 0:
         raise TrimtabError("The argument compares an entropy cache with an align cache; give both at least one slot.")
-    if not beta > 0:
-        raise TrimtabError(f"beta of the low-noise assumption must be above 0, not {beta}.")
+    arguments.positive("beta", beta)
     positions = order_by_name(order, labels=store.labels, domains=store.domains, seed=seed)
     task = store.task()
     stream = made.start(task)

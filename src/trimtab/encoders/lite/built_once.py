@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files import sha256_of
+from trimtab.files import ABANDONED, sha256_of, sweep
 
 CHECKSUMS = "checksums.json"
 
@@ -25,7 +25,8 @@ def built_once(folder: Path, build: Callable[[Path], None], what: str) -> Path:
     print(f"trimtab: {'rebuilding the damaged' if damaged else 'preparing the'} {what}, once ...", file=sys.stderr)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        sweep(folder.parent, untouched=ABANDONED)
+        temporary = Path(tempfile.mkdtemp(prefix=f".build-{folder.name}-", dir=folder.parent))
     except OSError as error:
         message = f"{folder.parent} cannot be written to ({error}); set TRIMTAB_CACHE to a folder that can."
         raise TrimtabError(message) from error

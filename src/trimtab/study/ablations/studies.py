@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.methods import list_methods, method_class
@@ -143,6 +144,6 @@ STUDIES = {
 
 def study_by_name(name: str) -> Study:
     """A study, or one sentence with the names of all."""
-    if name not in STUDIES:
+    if arguments.text("name", name) not in STUDIES:
         raise TrimtabError(f"There is no study {name!r}; choose one of {', '.join(STUDIES)}.")
     return STUDIES[name]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from trimtab import arguments
 from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
@@ -86,13 +87,15 @@ def make_plan(
     `parameters` maps a method's name to those of its hyper-parameters that shall differ from the defaults. Each of
     `tuned` adds a row of its own.
     """
-    names = method_names(methods)
+    arguments.names_or_paths("stores", stores)
+    arguments.names("orders", orders)
+    arguments.names("weights", weights)
+    names = method_names(arguments.names("methods", methods))
     changes = parameters or {}
     unused = [name for name in changes if name not in names]
     if unused:
         raise TrimtabError(f"Parameters are given for {unused[0]!r}, which is not among the methods to run.")
-    if seeds < 1:
-        raise TrimtabError(f"At least one order is needed, not {seeds}.")
+    arguments.whole("seeds (the number of orders)", seeds, least=1)
     rows = [_Row(name, changes.get(name, {})) for name in names]
     rows += [_Row(found.method, found.parameters, found.name, found.tuned_on) for found in tuned]
     runs = []

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from trimtab import arguments
 from trimtab.study.bench.sealed import Sealed
 
 RECORD = Sealed("trimtab-run", 2, "the record of a run", "run the same `trimtab bench` again to renew it")
@@ -118,6 +119,7 @@ def write_record(record: Record, path: Path) -> None:
 
 def read_record(path: Path) -> Record:
     """A record, or one sentence on why it cannot be trusted."""
+    path = arguments.place("path", path)
     record = RECORD.read(path, Record)
     for place, fits, problem in _what_must_fit(record) if record.ok else ():
         if not fits:

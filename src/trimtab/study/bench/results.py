@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.methods import method_class
 from trimtab.study.bench.dependencies import code_fingerprint
@@ -51,7 +52,7 @@ class _PlannedFiles:
 
 def read_results(folder: str | Path) -> Results:
     """Every record below a folder that can be trusted; what was refused, and why, is in `refused`."""
-    root = Path(folder).expanduser()
+    root = arguments.place("folder", folder)
     if root.is_file():
         raise TrimtabError(f"{root} is a file; give the folder that `trimtab bench` has written.")
     if not root.is_dir():

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from trimtab import arguments
 from trimtab.study.bench.record import Count, Share
 from trimtab.study.bench.sealed import Sealed
 
@@ -33,4 +34,4 @@ class TunedParameters:
     @classmethod
     def load(cls, path: str | Path) -> "TunedParameters":
         """Read what `save` has written."""
-        return TUNED.read(Path(path).expanduser(), cls)
+        return TUNED.read(arguments.place("path", path), cls)

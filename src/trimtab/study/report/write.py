@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path
 
 import trimtab
+from trimtab import arguments
 from trimtab.study.bench.results import Results
 from trimtab.study.outputs import made_by, refuse_foreign, write_output
 from trimtab.study.report.html import html_page, html_sections
@@ -61,4 +62,5 @@ class Report:
 
 def write_report(results: Results, folder: str | Path | None = None, *, overwrite: bool = False) -> list[Path]:
     """Write `Report(results)`; the files written."""
+    arguments.instance("results", results, Results, "Results, as read_results gives")
     return Report(results).write(folder, overwrite=overwrite)
