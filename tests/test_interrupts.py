@@ -49,6 +49,25 @@ def test_a_welcome_block_ends_at_once(inside):
     assert done == [1]
 
 
+@pytest.mark.parametrize("becomes", [None, SystemError])
+def test_one_that_compiled_code_swallows_or_changes_is_raised_all_the_same(becomes):
+    done = []
+    with pytest.raises(KeyboardInterrupt), HoldInterrupts() as interrupts:  # noqa: PT012
+        with interrupts.welcome():
+            try:
+                ctrl_c()
+            except KeyboardInterrupt:
+                if becomes:
+                    raise becomes from None
+        done.append(1)
+    assert done == []
+
+
+def test_an_error_of_the_block_itself_stays_what_it_is():
+    with pytest.raises(SystemError), HoldInterrupts() as interrupts, interrupts.welcome():
+        raise SystemError
+
+
 def test_a_second_one_does_not_break_what_follows_the_first():
     done = []
     with pytest.raises(KeyboardInterrupt), HoldInterrupts() as interrupts:  # noqa: PT012

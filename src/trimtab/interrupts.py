@@ -26,6 +26,7 @@ class HoldInterrupts:
         self._before: dict[int, Callable[[int, FrameType | None], Any]] = {}
         self._waiting: tuple[int, FrameType | None] | None = None
         self._welcome = False
+        self._raised: BaseException | None = None
         if threading.current_thread() is threading.main_thread():
             for number in HELD_BACK:
                 handler = signal.getsignal(number)
@@ -49,17 +50,30 @@ class HoldInterrupts:
 
     @contextmanager
     def welcome(self) -> Iterator[None]:
-        """A block that an interrupt may break off at any point, because it waits or computes and changes nothing."""
+        """A block that an interrupt may break off at any point, because it waits or computes and changes nothing.
+
+        Compiled code may swallow what the interrupt raises, or make another error of it; it is raised all the same.
+        """
+        self._raised = None
         self._welcome = True
         try:
             self.arrive()
             yield
+        except Exception:
+            if self._raised is None:
+                raise
         finally:
             self._welcome = False
+        if self._raised is not None:
+            raise self._raised
 
     def _heard(self, number: int, frame: FrameType | None) -> None:
         if self._welcome:
-            self._before[number](number, frame)
+            try:
+                self._before[number](number, frame)
+            except BaseException as error:
+                self._raised = error
+                raise
         elif self._waiting is None:
             self._waiting = number, frame
 

@@ -4,6 +4,7 @@ A warm start forks this process, which has imported everything: the command begi
 cold start is a new interpreter: a kill hits the first second as well.
 """
 
+import gc
 import os
 import signal
 import subprocess
@@ -47,12 +48,11 @@ def start(arguments: Sequence[str], folder: Path, seconds_between_saves: float, 
     """`trimtab ARGUMENTS` in that folder; what it says on standard error is added to a log there."""
     if cold:
         program = f"from tests.audit.kill_processes import command; command({seconds_between_saves})"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
         with (folder / COLD_LOG).open("a") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", program, *arguments],
                 cwd=folder,
-                env=environment,
+                env=environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
@@ -61,6 +61,7 @@ def start(arguments: Sequence[str], folder: Path, seconds_between_saves: float, 
         return Run(process.pid)
     sys.stdout.flush()
     sys.stderr.flush()
+    gc.freeze()  # the new process shall work, not tidy up what this one has left
     pid = os.fork()
     if pid:
         return Run(pid)
@@ -72,6 +73,8 @@ def start(arguments: Sequence[str], folder: Path, seconds_between_saves: float, 
         code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
+    except KeyboardInterrupt:  # before the command began: it ends with an exit code of its own
+        code = 130
     except BaseException:
         traceback.print_exc()
     finally:
@@ -80,13 +83,19 @@ def start(arguments: Sequence[str], folder: Path, seconds_between_saves: float, 
         os._exit(code)
 
 
+def environment() -> dict[str, str]:
+    """For an interpreter that shall find these sources."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
+
+
 def warm_up() -> None:
     """Import and compile here what every warm start would have to, so that a kill hits work."""
     from rich import console, progress  # noqa: F401
+    from typer.testing import CliRunner
 
     from trimtab import classifier  # noqa: F401
     from trimtab.checks import random_stream
-    from trimtab.cli import main  # noqa: F401
+    from trimtab.cli.main import app
     from trimtab.data import folder  # noqa: F401
     from trimtab.data.catalog import load_dataset  # noqa: F401
     from trimtab.features import encode  # noqa: F401
@@ -94,6 +103,7 @@ def warm_up() -> None:
     from trimtab.study import metrics  # noqa: F401
     from trimtab.study.bench import run_plan  # noqa: F401
 
+    CliRunner().invoke(app, ["classify", "nowhere"])  # typer imports more when it reads options
     task, features = random_stream(classes=4, dim=28, views=1, images=8, seed=0)
     for name in ("mcp", "tda", "zero_shot"):
         stream = make_method(name).start(task)

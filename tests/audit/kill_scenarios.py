@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
+from tests.audit.kill_processes import environment
 from tests.bench_stores import make_store
 from tests.tiny_encoder import COLORS, colored
+from trimtab.engine.state_io import read_state
 
 NAMES = tuple(COLORS)
 LABELS = ("--labels", ",".join(NAMES))
@@ -41,8 +45,8 @@ class Scenario(Protocol):
     def is_done(self, folder: Path) -> bool:
         """Whether to run it again makes no sense, because it refuses to overwrite a finished result."""
 
-    def check_stopped(self, folder: Path) -> None:
-        """An error if Ctrl-C or SIGTERM has lost something already."""
+    def check_stopped(self, folder: Path, killed_before: bool) -> None:
+        """An error if Ctrl-C or SIGTERM has lost something already; a kill before may be under repair still."""
 
     def check_finished(self, folder: Path, whole: Path) -> None:
         """An error if the result differs from that in `whole`, which was never stopped."""
@@ -65,10 +69,12 @@ class Classify:
     def is_done(self, folder: Path) -> bool:
         return False
 
-    def check_stopped(self, folder: Path) -> None:
-        lines = _paths(folder / "lines.csv")
-        state = folder / "state"
+    def check_stopped(self, folder: Path, killed_before: bool) -> None:
+        file, state = folder / "lines.csv", folder / "state"
+        lines = _paths(file)
         seen = int(_learned(state)["seen"][0]) if state.exists() else 0
+        if killed_before and lines and state.exists():  # the rest will be learned again
+            lines = lines[: file.read_bytes()[: read_state(state).note["bytes"]].count(b"\n") - 1]
         if seen != len(lines):
             raise AuditError("doubled" if seen > len(lines) else "lost", f"{seen} images learned, {len(lines)} lines")
 
@@ -101,7 +107,7 @@ class Encode:
     def is_done(self, folder: Path) -> bool:
         return False
 
-    def check_stopped(self, folder: Path) -> None:
+    def check_stopped(self, folder: Path, killed_before: bool) -> None:
         pass  # what counts is the store in the end
 
     def check_finished(self, folder: Path, whole: Path) -> None:
@@ -134,7 +140,7 @@ class Bench:
     def is_done(self, folder: Path) -> bool:
         return False
 
-    def check_stopped(self, folder: Path) -> None:
+    def check_stopped(self, folder: Path, killed_before: bool) -> None:
         pass  # what counts are the records in the end
 
     def check_finished(self, folder: Path, whole: Path) -> None:
@@ -155,13 +161,11 @@ class BenchSideBySide(Bench):
 
 
 class Export:
-    name, share, cold = "export", 2, 0.0
+    name, share, cold = "export", 2, 1.0
 
     def prepare(self, inputs: Path) -> None:
-        from tests import tiny_clips
-
         self.clip = inputs / "clip"
-        tiny_clips.save_hf_clip(self.clip)
+        _elsewhere(f"from tests import tiny_clips; tiny_clips.save_hf_clip(pathlib.Path({str(self.clip)!r}))")
 
     def arguments(self) -> Sequence[str]:
         return ("export", "--encoder", f"hf:{self.clip}", "-o", "onnx")
@@ -169,19 +173,26 @@ class Export:
     def is_done(self, folder: Path) -> bool:
         return (folder / "onnx").exists()
 
-    def check_stopped(self, folder: Path) -> None:
+    def check_stopped(self, folder: Path, killed_before: bool) -> None:
         pass  # what counts is the folder in the end
 
     def check_finished(self, folder: Path, whole: Path) -> None:
-        from trimtab.encoders import load_encoder
-
         found, expected = (sorted(file.name for file in (place / "onnx").iterdir()) for place in (folder, whole))
         if found != expected:
             raise AuditError("lost", f"a folder that is not whole: {found}")
-        load_encoder(f"onnx:{folder / 'onnx'}")
+        _elsewhere(f"from trimtab.encoders import load_encoder; load_encoder({'onnx:' + str(folder / 'onnx')!r})")
 
 
 SCENARIOS: tuple[type[Scenario], ...] = (Classify, Encode, Bench, BenchSideBySide, Export)
+
+
+def _elsewhere(program: str) -> None:
+    """Run a line of Python in another process: torch and its threads stay out of the one that forks."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import pathlib; {program}"], env=environment(), capture_output=True, text=True
+    )
+    if done.returncode:
+        raise AuditError("lost", done.stderr)
 
 
 def _paths(file: Path) -> list[str]:
@@ -192,8 +203,6 @@ def _paths(file: Path) -> list[str]:
 
 
 def _learned(state: Path) -> dict[str, np.ndarray]:
-    from trimtab.engine.state_io import read_state
-
     return read_state(state).arrays
 
 

@@ -74,7 +74,7 @@ class KillRunner:
         """What a case is compared with; and how long it takes, warm and cold."""
         whole = self._whole(scenario)
         for cold in (True, False):  # the first may compile and fill caches
-            if cold and not scenario.cold:
+            if (not scenario.cold) if cold else scenario.cold == 1:
                 continue
             shutil.rmtree(whole, ignore_errors=True)
             whole.mkdir()
@@ -92,8 +92,6 @@ class KillRunner:
         try:
             self._kill_and_resume(scenario, folder, story)
             _check_finished(scenario, folder, self._whole(scenario))
-            if "Traceback" in _said(folder, LOG):
-                raise AuditError("tracebacks", _said(folder, LOG))
         except AuditError as trouble:
             self.counts[trouble.kind] += 1
             self.troubles.append(f"case {number}, {scenario.name}: {' '.join(story)}: {trouble.kind}: {trouble}")
@@ -102,6 +100,7 @@ class KillRunner:
         shutil.rmtree(folder, ignore_errors=True)
 
     def _kill_and_resume(self, scenario: Scenario, folder: Path, story: list[str]) -> None:
+        killed_before = False
         for _ in range(self._random.randint(1, KILLS_PER_CASE)):
             if scenario.is_done(folder):
                 return
@@ -117,13 +116,15 @@ class KillRunner:
             story.append(f"{chosen.name}@{moment:.3f}{'c' if cold else ''}")
             self._wait(run)
             story[-1] += f"->{run.code}"
+            if run.code not in (0, 130):
+                killed_before = True
             if chosen != signal.SIGKILL:
                 if run.code not in (0, 130, -chosen) and not cold:
                     raise AuditError("tracebacks", _said(folder, LOG))
                 if run.code in (0, 130):
-                    scenario.check_stopped(folder)
+                    scenario.check_stopped(folder, killed_before)
         if not scenario.is_done(folder):
-            run = start(scenario.arguments(), folder, 30.0, cold=False)
+            run = start(scenario.arguments(), folder, 30.0, cold=scenario.cold == 1)
             self._wait(run)
             _expect(run, folder, 0)
 
