@@ -53,10 +53,13 @@ class ImageTower(torch.nn.Module):
         self.register_buffer("offset", torch.tensor(scale.offset).view(1, 3, 1, 1))
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Scale in float32 whatever the precision: bytes times a small factor would lose digits in half precision."""
-        scaled = pixels.permute(0, 3, 1, 2).to(torch.float32) * self.factor + self.offset
-        features: torch.Tensor = self.inner(scaled.to(next(self.inner.parameters()).dtype))
+        """Features in float32 whatever the precision."""
+        features: torch.Tensor = self.inner(self.scaled(pixels).to(next(self.inner.parameters()).dtype))
         return features.to(torch.float32)
+
+    def scaled(self, pixels: torch.Tensor) -> torch.Tensor:
+        """(B, 3, size, size) in float32: bytes times a small factor would lose digits in half precision."""
+        return pixels.permute(0, 3, 1, 2).to(torch.float32) * self.factor + self.offset
 
 
 class EncodeText(torch.nn.Module):
@@ -119,6 +122,16 @@ class TorchEncoder:
         self._model = model
         self.image_tower = ImageTower(image, pixel_scale).to(self._device).eval()
         self.text_tower = TextTower(text).eval()
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The module that owns all weights."""
+        return self._model
+
+    @property
+    def model_device(self) -> torch.device:
+        """Where the weights are."""
+        return self._device
 
     @cached_property
     def dim(self) -> int:
