@@ -23,7 +23,7 @@ from trimtab.prompts.names import words_of
 from trimtab.source_stats import SourceStats
 
 STATISTICS = 5e-5
-# A first step of AdamW is lr * g / (|g| + 1e-8): where g is not a thousand times the 1e-8, its rounding shows in the step.
+# A first step of AdamW is lr * g / (|g| + 1e-8): where g is not a thousand times the 1e-8, its rounding decides.
 SURE = 1e-5
 SOURCE_BATCH = 7  # images; another number than the authors', on purpose
 
@@ -160,7 +160,7 @@ def _source(golden: Golden, towers: PromptedTowers) -> SourceStats:
     statistics = RunningStatistics()
     pixels = _pixels(golden["source_pixels"])
     with torch.no_grad():
-        for batch in pixels.split(SOURCE_BATCH):
+        for batch in torch.split(pixels, SOURCE_BATCH):
             tokens = towers.entering_tokens(batch, prompts().vision, len(golden["source_mean"]))
             statistics.add(tokens.numpy())
     return SourceStats(statistics.mean32, statistics.variance32, "", "")

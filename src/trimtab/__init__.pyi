@@ -11,6 +11,7 @@ from .methods.dmn import DMN as DMN
 from .methods.dpe import DPE as DPE
 from .methods.mcp import MCP as MCP
 from .methods.mcp_plus import MCPPlus as MCPPlus
+from .methods.promptalign import PromptAlign as PromptAlign
 from .methods.tda import TDA as TDA
 from .methods.tps import TPS as TPS
 from .methods.zero_shot import ZeroShot as ZeroShot

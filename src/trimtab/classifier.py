@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from trimtab.encoders.base import Encoder
+from trimtab.encoders.base import Encoder, image_prompts
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, make_views
@@ -66,8 +66,11 @@ class Classifier:
         start = time.perf_counter()
         text = text_prototypes(encoder, labels, templates, cupl)
         _log.info("%s: texts of %d labels encoded in %.1f s", encoder.name, len(labels), time.perf_counter() - start)
-        self.task = Task(labels, text, encoder.logit_scale)
-        self.stream: Stream = (make_method(method) if isinstance(method, str) else method).start(self.task)
+        chosen: Method = make_method(method) if isinstance(method, str) else method
+        self._by_pixels = "pixels" in chosen.needs
+        prompts = image_prompts(encoder, labels, chosen.name) if self._by_pixels else None
+        self.task = Task(labels, text, encoder.logit_scale, image_prompts=prompts)
+        self.stream: Stream = chosen.start(self.task)
 
     @property
     def seen(self) -> int:
@@ -80,7 +83,8 @@ class Classifier:
         `image` is a path, a file's bytes, a Pillow image, or an array of RGB bytes of shape (height, width, 3). One
         that cannot be read is refused before anything is learned from it.
         """
-        probabilities = self.stream.step(self.features(image)).probabilities
+        views = self._views(image) if self._by_pixels else self.features(image)
+        probabilities = self.stream.step(views).probabilities
         best_first = np.argsort(-probabilities, kind="stable")[:top]
         guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
         _log.debug("image %d: %s", self.seen, guesses[:1])
@@ -88,10 +92,13 @@ class Classifier:
 
     def features(self, image: Picture) -> NDArray[np.float32]:
         """(V, d): the features of the image's views; nothing is learned."""
+        return self.encoder.encode_images(self._views(image))
+
+    def _views(self, image: Picture) -> NDArray[np.uint8]:
         pixels = _pixels(image)
         # The image's own content stands for its number, so that equal images get equal crops in any order.
         number = zlib.crc32(pixels.tobytes())
-        return self.encoder.encode_images(make_views(pixels, self.encoder.input_size, self.views, self.seed, number))
+        return make_views(pixels, self.encoder.input_size, self.views, self.seed, number)
 
     def save(self, path: str | Path) -> None:
         """Write what it has learned to a file; an older file stays whole if anything goes wrong."""

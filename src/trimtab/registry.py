@@ -23,6 +23,7 @@ BUILT_IN = {
     "boostadapter": "trimtab.methods.boostadapter:BoostAdapter",
     "dpe": "trimtab.methods.dpe:DPE",
     "tps": "trimtab.methods.tps:TPS",
+    "promptalign": "trimtab.methods.promptalign:PromptAlign",
     "mcp": "trimtab.methods.mcp:MCP",
     "mcp_plus": "trimtab.methods.mcp_plus:MCPPlus",
 }

@@ -17,7 +17,7 @@ from trimtab.errors import TrimtabError
 
 _log = logging.getLogger(__name__)
 
-# Each verb lives in a module of this name below trimtab.cli, as a function of the same name.
+# Each verb lives in a module of this name below trimtab.cli (with "_" for "-"), as a function of the same name.
 # A verb imports what is heavy inside its function, so that `trimtab --help` is quick.
 VERBS: tuple[str, ...] = (
     "demo",
@@ -32,6 +32,7 @@ VERBS: tuple[str, ...] = (
     "tune",
     "data",
     "prompts",
+    "source-stats",
     "export",
 )
 
@@ -136,5 +137,6 @@ def _with_verbose(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 for _verb in VERBS:
-    _module = importlib.import_module(f"trimtab.cli.{_verb}")
-    app.command(_verb)(_with_verbose(getattr(_module, _verb)))
+    _name = _verb.replace("-", "_")
+    _module = importlib.import_module(f"trimtab.cli.{_name}")
+    app.command(_verb)(_with_verbose(getattr(_module, _name)))

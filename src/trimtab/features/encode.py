@@ -43,12 +43,13 @@ def encode_images(
 
     Started again on the same folder it continues where it was stopped, however it was stopped; on a finished store it
     only opens it. Images that cannot be read get no row; the store's `skipped` names them with the reason.
-    `templates` are the data set's own unless given; `limit` takes that many images, drawn by the seed, in their
-    order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
+    `templates` are the encoder's or the data set's own unless given; `limit` takes that many images, drawn by the seed,
+    in their order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
     """
     check_view_options(views, seed)
     chosen = _chosen(image_set, limit, seed)
-    patterns = templates_for(templates or image_set.templates, image_set.name)
+    own = getattr(encoder, "template", None)  # of an encoder whose prompts stand in the place of certain words
+    patterns = templates_for(templates or own or image_set.templates, image_set.name)
     if len(image_set.class_names) < 2:
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
     text = text_prototypes(encoder, image_set.class_names, patterns, cupl)

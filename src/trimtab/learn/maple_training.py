@@ -46,7 +46,12 @@ class MapleTraining:
         momentum: float = MOMENTUM,
         weight_decay: float = WEIGHT_DECAY,
     ) -> None:
-        self.towers, self.learner, self.tokens, self.logit_scale = towers, learner.requires_grad_(True), tokens, logit_scale
+        self.towers, self.learner, self.tokens, self.logit_scale = (
+            towers,
+            learner.requires_grad_(True),
+            tokens,
+            logit_scale,
+        )
         self._optimizer = torch.optim.SGD(learner.parameters(), lr=0.0, momentum=momentum, weight_decay=weight_decay)
 
     def logits(self, pixels: Tensor) -> Tensor:

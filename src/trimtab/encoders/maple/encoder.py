@@ -1,5 +1,6 @@
 """MapleEncoder: a CLIP with learned prompts in both towers, used like any other encoder."""
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -66,7 +67,7 @@ class MapleEncoder(TorchEncoder):
         return f"{self.learner.opening} {{}}."
 
     @property
-    def dim(self) -> int:  # type: ignore[override]  # known here without encoding a text
+    def dim(self) -> int:  # known here without encoding a text
         """The number of feature dimensions."""
         return int(self.towers.clip.text_projection.shape[1])
 
@@ -106,10 +107,14 @@ class MapleEncoder(TorchEncoder):
 def class_tokens(encoder: TorchEncoder, learner: PromptLearner, class_names: Sequence[str]) -> Tokens:
     """(C, length) tokens of the classes' sentences; a name that fills the whole context is refused."""
     context = getattr(encoder.tokenize, "context", None)
-    tokens, _ = encoder.tokenize([f"{learner.opening} {words_of(name)}." for name in class_names])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that a text is cut off: it is refused below
+        tokens, _ = encoder.tokenize([f"{learner.opening} {words_of(name)}." for name in class_names])
     for name, row in zip(class_names, tokens, strict=True):
         if context is not None and int(row.argmax()) + 1 >= context:
-            raise TrimtabError(f"The class name {name[:40]!r}... is too long for a text of {context} tokens; shorten it.")
+            raise TrimtabError(
+                f"The class {name[:40]!r} has too long a name for a text of {context} tokens; shorten it."
+            )
     return tokens
 
 

@@ -147,7 +147,7 @@ def _piece(tower: Callable[..., Result], *, several: bool) -> Callable[..., Resu
         return tower
 
     def forgetful(*arguments: object) -> Result:
-        result: Result = checkpoint(tower, *arguments, use_reentrant=False)  # type: ignore[no-untyped-call]
+        result: Result = checkpoint(tower, *arguments, use_reentrant=False)
         return result
 
     return forgetful

@@ -84,7 +84,7 @@ class PromptTuner:
         needed = max(0, rule.last_block - 1)
         if rule.align_weight and source.blocks < needed:
             raise TrimtabError(
-                f"{file} covers {source.blocks} blocks but the alignment uses {needed}; "
+                f"{file} covers {source.blocks} of the {needed} blocks that the alignment uses; "
                 f"make the statistics again with --blocks {needed}."
             )
 
@@ -175,7 +175,7 @@ class PromptTuner:
             loss = entropy + alignment * (rule.align_weight / (rule.last_block - rule.first_block))
         if not bool(torch.isfinite(loss)):
             raise TrimtabError("The loss of an image is not finite; tune with a smaller learning rate.")
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return Step(entropy.item(), alignment.item(), self._learner)
 
 
