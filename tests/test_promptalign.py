@@ -89,7 +89,7 @@ def test_images_do_not_see_each_other(method, task):
 
 def test_without_weight_the_statistics_do_not_matter(made, method, task, tmp_path):
     loaded = SourceStats.load(method.source_stats)
-    replace(loaded, mean=loaded.mean + 1).save(tmp_path / "shifted.safetensors")
+    (tmp_path / "shifted.safetensors").write_bytes(replace(loaded, mean=loaded.mean + 1).content())
     views, shifted = some_views(2), str(tmp_path / "shifted.safetensors")
     for weight, same in ((0.0, True), (100.0, False)):
         answers = [
@@ -159,11 +159,11 @@ def test_statistics_are_named_when_they_are_missing(task):
 def test_statistics_of_others_are_refused(made, method, task, tmp_path):
     loaded = SourceStats.load(method.source_stats)
     for change, what in (({"backbone": "x"}, "another backbone"), ({"prompts": "x"}, "other prompts")):
-        replace(loaded, **change).save(tmp_path / "other.safetensors")
+        (tmp_path / "other.safetensors").write_bytes(replace(loaded, **change).content())
         with pytest.raises(TrimtabError, match=f"were made with {what}; make them with this encoder"):
             replace(method, source_stats=str(tmp_path / "other.safetensors")).start(task)
     few = replace(loaded, mean=loaded.mean[:1], variance=loaded.variance[:1])
-    few.save(tmp_path / "few.safetensors")
+    (tmp_path / "few.safetensors").write_bytes(few.content())
     with pytest.raises(TrimtabError, match=r"covers 1 of the 2 blocks that the alignment uses; .* --blocks 2"):
         replace(method, source_stats=str(tmp_path / "few.safetensors")).start(task)
 
@@ -171,7 +171,7 @@ def test_statistics_of_others_are_refused(made, method, task, tmp_path):
 def test_damaged_statistics_are_refused(method, tmp_path):
     file = tmp_path / "s.safetensors"
     loaded = SourceStats.load(method.source_stats)
-    replace(loaded, mean=loaded.mean * np.float32(np.nan)).save(file)
+    file.write_bytes(replace(loaded, mean=loaded.mean * np.float32(np.nan)).content())
     with pytest.raises(TrimtabError, match="holds NaN or infinity"):
         SourceStats.load(file)
     file.write_bytes(b"nothing")

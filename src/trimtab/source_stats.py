@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
 
 Array = NDArray[np.float32]
 
@@ -34,13 +33,13 @@ class SourceStats:
         """How many blocks are covered, from the first on."""
         return len(self.mean)
 
-    def save(self, file: Path) -> None:
-        """Write the statistics and the header."""
+    def content(self) -> bytes:
+        """What a file holds: the arrays and the header, as safetensors."""
         from safetensors.numpy import save
 
         header = {"format": FORMAT, "backbone": self.backbone, "prompts": self.prompts, "data": self.data}
         header |= {"images": str(self.images), "blocks": str(self.blocks)}
-        write_whole(file, save({"mean": self.mean, "variance": self.variance}, header))
+        return save({"mean": self.mean, "variance": self.variance}, header)
 
     @classmethod
     def load(cls, file: Path | str) -> "SourceStats":

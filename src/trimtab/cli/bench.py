@@ -31,6 +31,9 @@ Weightings = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyperparameter, such as mcp.align_slots=5.")]
+Images = Annotated[
+    list[str] | None, typer.Option(help="Data set or folder behind a store, for methods that need pixels.")
+]
 Tuned = Annotated[list[Path] | None, typer.Option("--tuned", help="Parameters saved by `trimtab tune`.")]
 
 
@@ -45,6 +48,7 @@ def bench(
     skip_existing: SkipExisting = True,
     change: Changes = None,
     tuned: Tuned = None,
+    images: Images = None,
 ) -> None:
     """Run methods on feature stores, in several orders.
 
@@ -61,6 +65,7 @@ def bench(
         weights=words(weights),
         parameters=changes_of(change or []),
         tuned=[TunedParameters.load(path) for path in tuned or []],
+        images=images or [],
     )
     all_well = run_with_progress(plan, out, workers, skip_existing)
     typer.echo(f"Show the tables with: trimtab report {out}")

@@ -80,11 +80,13 @@ def encode(
 def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Path | None) -> "ImageSet":
     from dataclasses import replace
 
-    from trimtab.cli.image_sets import image_set_of
     from trimtab.cli.labels import given_labels
+    from trimtab.data.catalog import FREE_SETS, find_entry, load_dataset
     from trimtab.errors import TrimtabError
 
-    image_set = image_set_of(data, root)
+    known = find_entry(data) is not None or data.lower() in FREE_SETS
+    is_path = not known and Path(data).expanduser().exists()
+    image_set = load_dataset(f"folder:{data}" if is_path else data, root)
     names = given_labels(labels, labels_file)
     if names is None:
         if not image_set.class_names:

@@ -27,12 +27,12 @@ def learn_maple(
     THE LABELS OF DATA ARE USED. The file is then an encoder: maple:<file>+<encoder>. The defaults are the authors'
     for prompts that are taken to other data sets. If it is stopped, the same command continues where it was.
     """
-    from trimtab.cli.image_sets import image_set_of
     from trimtab.cli.long_work import bar
+    from trimtab.data.catalog import load_dataset
     from trimtab.encoders import load_encoder
     from trimtab.learn.maple import MapleSettings, learn_maple
 
-    images = image_set_of(data, root)
+    images = load_dataset(data, root)
     chosen = load_encoder(encoder, device=device)
     settings = MapleSettings(shots, vectors, depth, epochs, rate, batch, seed)
     with bar("learning") as move:

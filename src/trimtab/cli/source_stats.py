@@ -24,15 +24,15 @@ def source_stats(
     PromptAlign needs them. The encoder is a maple:<file>+<encoder>; labels are not looked at. If it is stopped, the
     same command continues where it was.
     """
-    from trimtab.cli.image_sets import image_set_of
     from trimtab.cli.long_work import bar
+    from trimtab.data.catalog import load_dataset
     from trimtab.encoders import load_encoder
     from trimtab.errors import TrimtabError
     from trimtab.learn.source_statistics import fit_source_stats
 
     if not encoder:
         raise TrimtabError("Say which prompts the statistics are for: --encoder maple:<file>+<encoder>.")
-    images = image_set_of(data, root)
+    images = load_dataset(data, root)
     chosen = load_encoder(encoder, device=device)
     with bar(f"measuring {images.name}") as move:
         found = fit_source_stats(

@@ -82,7 +82,7 @@ def fit_source_stats(
         statistics.images,
         image_set.name,
     )
-    found.save(out)
+    write_whole(out, found.content())
     part.unlink(missing_ok=True)
     return found
 

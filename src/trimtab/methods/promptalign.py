@@ -179,4 +179,5 @@ class PromptAlign(Method):
         """
         kept = max(1, int(size.views * max(self.entropy_fraction, self.align_fraction)))
         texts = size.classes * TEXT_PASS
-        return self.steps * 3 * (kept * IMAGE_PASS + texts) + IMAGE_PASS + texts
+        answers = size.products(size.views + self.steps * kept + 1, size.classes)
+        return self.steps * 3 * (kept * IMAGE_PASS + texts) + IMAGE_PASS + texts + answers
