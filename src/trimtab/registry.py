@@ -23,6 +23,10 @@ BUILT_IN = {
     "boostadapter": "trimtab.methods.boostadapter:BoostAdapter",
     "dpe": "trimtab.methods.dpe:DPE",
     "tps": "trimtab.methods.tps:TPS",
+    "tpt": "trimtab.methods.tpt:TPT",
+    "ctpt": "trimtab.methods.ctpt:CTPT",
+    "rtpt": "trimtab.methods.rtpt:RTPT",
+    "difftpt": "trimtab.methods.difftpt:DiffTPT",
     "mcp": "trimtab.methods.mcp:MCP",
     "mcp_plus": "trimtab.methods.mcp_plus:MCPPlus",
 }
