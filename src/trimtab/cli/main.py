@@ -24,6 +24,7 @@ VERBS: tuple[str, ...] = (
     "classify",
     "methods",
     "encode",
+    "learn",
     "bench",
     "report",
     "plot",
