@@ -2,24 +2,16 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from benchmarks.prompt_golden.files import Agreement, Golden, Tolerances, largest, relative
-from benchmarks.prompt_golden.plain_tower import PlainTower
-from benchmarks.prompt_golden.tiny_clip import image_features, tiny_clip
+from benchmarks.prompt_golden.tiny_clip import image_features
+from benchmarks.prompt_golden.towers import model_and_tower, start_error
 from trimtab.learn import CoOp, learn_coop
 
 
 def coop(golden: Golden) -> Iterator[Agreement]:
     """Generic and class-specific contexts, at every position."""
-    model = tiny_clip(str(golden["clip_config"]), str(golden["clip_sha256"]))
-    tower = PlainTower(
-        model,
-        golden["token_ids"].astype(np.int64),
-        golden["ctx0"],
-        str(golden["class_token_position"]),
-        tuple(int(length) for length in golden["name_lengths"]),
-    )
+    model, tower = model_and_tower(golden, str(golden["class_token_position"]))
+    yield Agreement("parameters", start_error(golden), 0)
     fair = Tolerances(several_steps=True, resnet='"resnet"' in str(golden["clip_config"]))
     text, scale = tower.features(tower.start), float(golden["logit_scale"])
     yield Agreement("features", largest(text, golden["text_features0"]), fair.features)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.prompt_golden.files import Agreement, Golden, Tolerances, largest, relative
-from benchmarks.prompt_golden.plain_tower import PlainTower
-from benchmarks.prompt_golden.tiny_clip import image_features, tiny_clip
+from benchmarks.prompt_golden.tiny_clip import image_features
+from benchmarks.prompt_golden.towers import model_and_tower, start_error
 from trimtab import Task, make_method
 from trimtab.engine.equations import entropy, softmax
 from trimtab.methods.ctpt import dispersion
@@ -52,9 +52,9 @@ def _method(name: str, golden: Golden, **fields: str) -> Any:
 
 
 def _episodes(golden: Golden, method: PromptTuner, answers: str) -> Iterator[Agreement]:
-    model = tiny_clip(str(golden["clip_config"]), str(golden["clip_sha256"]))
-    tower = PlainTower(model, golden["token_ids"].astype(np.int64), golden["ctx0"])
+    model, tower = model_and_tower(golden)
     text = tower.features(tower.start)
+    yield Agreement("parameters", start_error(golden), 0)
     fair = Tolerances(several_steps=golden["ctx_grad"].shape[1] > 1, resnet='"resnet"' in str(golden["clip_config"]))
     yield Agreement("features", largest(text, golden["text_features0"]), fair.features)
     task = Task(golden["class_names"], text, float(golden["logit_scale"]), tower)

@@ -1,78 +1,25 @@
-"""`trimtab learn`: a prompt's context from a few labeled images."""
+"""`trimtab learn`: what is learned from labeled images, one command each."""
 
-from pathlib import Path
-from typing import Annotated
+import importlib
+from collections.abc import Callable
 
 import typer
 
-from trimtab.cli.options import Device, Encoder, Precision, Root, choices
-
-KINDS = ("coop",)
+KINDS = ("coop",)  # each in a module learn_<kind>, as a function of that name
 
 
-def learn(
-    kind: Annotated[
-        str,
-        typer.Argument(metavar="KIND", help=f"What is learned: {', '.join(KINDS)}.", autocompletion=choices(*KINDS)),
-    ],
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Labeled images: a data set's name, a folder, or a feature store.")
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File for what is learned.")] = Path("context.safetensors"),
-    encoder: Encoder = "lite",
-    shots: Annotated[int, typer.Option(min=1, help="Labeled images per class.")] = 16,
-    words: Annotated[str, typer.Option(help="Words that the context starts from, such as 'a photo of a'.")] = "",
-    length: Annotated[int, typer.Option(min=1, help="Vectors of the context, where no words are given.")] = 16,
-    position: Annotated[
-        str,
-        typer.Option(
-            help="Where the class name stands: end, middle or front.", autocompletion=choices("end", "middle", "front")
-        ),
-    ] = "end",
-    class_specific: Annotated[
-        bool, typer.Option("--class-specific", help="A context of its own for every class; it serves no others.")
-    ] = False,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Rounds; 50, 100 or 200 by the number of shots if not given.")
-    ] = None,
-    rate: Annotated[float, typer.Option(help="Learning rate.")] = 2e-3,
-    batch: Annotated[int, typer.Option(min=1, help="Images per step.")] = 32,
-    views: Annotated[int, typer.Option(min=1, help="Views of each image to draw from; 1 is the plain image only.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the shots, the start and the order.")] = 0,
-    root: Root = None,
-    device: Device = "cpu",
-    precision: Precision = "fp32",
-) -> None:
-    """Learn a prompt from labeled images (CoOp).
+def learn(wrapped: Callable[[Callable[..., None]], Callable[..., None]]) -> typer.Typer:
+    """The group of commands; `wrapped` gives each what all commands have."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(wrapped(_all_kinds))
+    for kind in KINDS:
+        module = importlib.import_module(f"trimtab.cli.learn_{kind}")
+        group.command(kind)(wrapped(getattr(module, f"learn_{kind}")))
+    return group
 
-    The file is then accepted by --context; every table that uses it says whose labels it was trained on. If it is
-    stopped, the same command continues where it was.
+
+def _all_kinds() -> None:
+    """Learn prompts from a few labeled images.
+
+    THE LABELS ARE USED, which nothing else in trimtab does: every table that uses the outcome says so.
     """
-    from trimtab.encoders import load_encoder
-    from trimtab.errors import TrimtabError
-    from trimtab.features import FeatureStore
-    from trimtab.features.manifest import MANIFEST
-    from trimtab.learn.context import POSITIONS
-    from trimtab.learn.coop import CoOp
-    from trimtab.learn.run import Shape, learn_from_images, learn_from_store
-
-    if kind not in KINDS:
-        raise TrimtabError(f"{kind!r} cannot be learned; choose from {', '.join(KINDS)}.")
-    if position not in POSITIONS:
-        raise TrimtabError(f"--position must be one of {', '.join(POSITIONS)}, not {position!r}.")
-    if out.suffix != ".safetensors":
-        raise TrimtabError(f"A context is written as .safetensors; give --out such an ending, not {out.name!r}.")
-    recipe = CoOp(shots=shots, epochs=epochs, learning_rate=rate, batch=batch, seed=seed)
-    shape = Shape(words, length, position, class_specific)
-    place = out.expanduser()
-    if (Path(data) / MANIFEST).is_file():
-        store = FeatureStore.open(data)
-        chosen = load_encoder(store.info.encoder, device=device, precision=precision)
-        learned = learn_from_store(recipe, shape, store, chosen, place, progress=True)
-    else:
-        from trimtab.data.catalog import load_dataset
-
-        images = load_dataset(data, root)
-        chosen = load_encoder(encoder, device=device, precision=precision)
-        learned = learn_from_images(recipe, shape, images, chosen, place, views=views, progress=True)
-    print(f"{place}: {learned}")

@@ -36,6 +36,8 @@ VERBS: tuple[str, ...] = (
     "export",
 )
 
+GROUPS = ("learn",)  # verbs that have verbs of their own: a function that makes them
+
 # Packages that only some verbs need, and the extra that brings them.
 EXTRAS = {
     "matplotlib": "plots",
@@ -138,4 +140,8 @@ def _with_verbose(verb: Callable[..., None]) -> Callable[..., None]:
 
 for _verb in VERBS:
     _module = importlib.import_module(f"trimtab.cli.{_verb}")
-    app.command(_verb)(_with_verbose(getattr(_module, _verb)))
+    _found = getattr(_module, _verb)
+    if _verb in GROUPS:
+        app.add_typer(_found(_with_verbose), name=_verb)
+    else:
+        app.command(_verb)(_with_verbose(_found))

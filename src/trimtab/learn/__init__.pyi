@@ -1,7 +1,3 @@
-from .context import TRAINED_ON as TRAINED_ON
-from .context import LearnedContext as LearnedContext
-from .context import read_context as read_context
-from .context import write_context as write_context
 from .coop import CoOp as CoOp
 from .coop import LearningStep as LearningStep
 from .coop import few_shots as few_shots

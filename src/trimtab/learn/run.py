@@ -22,12 +22,12 @@ from safetensors.numpy import save as to_bytes
 from trimtab.data.base import ImageSet
 from trimtab.encoders.base import Encoder
 from trimtab.encoders.prompted import text_tower
+from trimtab.encoders.prompted.context_files import ContextFile, save_context
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.features.encode import encode_images
 from trimtab.files import write_whole
-from trimtab.learn.context import LearnedContext, write_context
 from trimtab.learn.coop import CoOp, few_shots, learn_coop, start_context
 
 SECONDS_BETWEEN_SAVES = 20.0
@@ -45,7 +45,7 @@ class Shape:
 
 def learn_from_images(
     recipe: CoOp, shape: Shape, images: ImageSet, encoder: Encoder, out: Path, *, views: int = 1, progress: bool = False
-) -> LearnedContext:
+) -> ContextFile:
     """Draw the shots of every class, encode them once, and learn; see `learn_from_store`."""
     _refuse_existing(out)
     if not images.class_names or not (np.asarray(images.labels) >= 0).any():
@@ -61,7 +61,7 @@ def learn_from_images(
 
 def learn_from_store(
     recipe: CoOp, shape: Shape, store: FeatureStore, encoder: Encoder, out: Path, *, progress: bool = False
-) -> LearnedContext:
+) -> ContextFile:
     """Learn a context from some labeled images of a feature store and write it to `out`.
 
     If it is stopped, the same call continues after the last epoch that was saved, with the same numbers.
@@ -76,16 +76,16 @@ def learn_from_store(
         recipe, tower, features, store.labels[rows], encoder.logit_scale, start=start, resumed=unfinished.read()
     )
     context = _with_bar(steps, recipe, unfinished, progress)
-    learned = LearnedContext(
+    learned = save_context(
+        out,
         context,
-        shape.position,
-        trained_on=f"{store.info.dataset} ({recipe.shots} per class)",
-        words=shape.words,
-        class_names=tuple(store.class_names) if shape.class_specific else (),
+        position=shape.position,
         encoder=encoder.name,
         encoder_fingerprint=encoder.fingerprint,
+        trained_on=f"{store.info.dataset} ({recipe.shots} per class)",
+        words=shape.words,
+        class_names=store.class_names if shape.class_specific else (),
     )
-    write_context(out, learned)
     unfinished.remove()
     return learned
 

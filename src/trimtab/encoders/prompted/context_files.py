@@ -1,8 +1,10 @@
 """Contexts on disk: trimtab's own files, and the checkpoints that CoOp's program writes."""
 
+import hashlib
 import json
 import pickle
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,35 +20,71 @@ from trimtab.files import write_whole
 FORMAT = "trimtab-context"
 KEY = "ctx"  # as in CoOp's checkpoints
 POSITIONS = ("end", "middle", "front")
+TRAINED_ON = "trained on labels of"  # the words by which a table knows what owes something to labels
 
 Array = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class ContextFile:
-    """A context, (L, w) or (C, L, w), and what its file says about where it belongs."""
+    """A context, (L, w) or (C, L, w), and what its file says about where it belongs and whose labels it owes."""
 
     context: Array
     position: str | None = None
     encoder: str | None = None
     encoder_fingerprint: str | None = None
     start_mark: Array | None = None  # (w,) the start mark's embedding in the backbone it was learned with
+    trained_on: str = ""  # the labeled data, and the number of shots
+    words: str = ""  # that learning started from
+    class_names: tuple[str, ...] = ()  # of a class-specific context
+
+    def __str__(self) -> str:
+        """One line for manifests and tables."""
+        own = " per class" if self.context.ndim == 3 else ""
+        place = f" ({self.position})" if self.position else ""
+        return f"{self.context.shape[-2]} learned vectors{own}{place}, {TRAINED_ON} {self.trained_on or 'unnamed data'}"
 
 
-def save_context(path: str | Path, context: Array, *, position: str, encoder: str, encoder_fingerprint: str) -> None:
-    """Write a learned context as safetensors, with what is needed to refuse it elsewhere."""
+def save_context(
+    path: str | Path,
+    context: Array,
+    *,
+    position: str,
+    encoder: str,
+    encoder_fingerprint: str,
+    trained_on: str = "",
+    words: str = "",
+    class_names: Sequence[str] = (),
+) -> ContextFile:
+    """Write a learned context as safetensors, with what is needed to refuse it elsewhere and to say whose labels."""
     from safetensors.numpy import save
 
-    about = {"format": FORMAT, "position": position, "encoder": encoder, "encoder_fingerprint": encoder_fingerprint}
-    content = save({KEY: np.ascontiguousarray(context, np.float32)}, metadata={FORMAT: json.dumps(about)})
-    write_whole(Path(path).expanduser(), content)
+    vectors = np.ascontiguousarray(context, np.float32)
+    if not np.isfinite(vectors).all():
+        raise TrimtabError("The context holds NaN or infinity; learn it again with a smaller learning rate.")
+    about = {
+        "format": FORMAT,
+        "position": position,
+        "encoder": encoder,
+        "encoder_fingerprint": encoder_fingerprint,
+        "trained_on": trained_on,
+        "words": words,
+        "class_names": list(class_names),
+    }
+    header = json.dumps(about, sort_keys=True)
+    content = save({KEY: vectors}, metadata={FORMAT: header, "checksum": _checksum(header, vectors)})
+    try:
+        write_whole(Path(path).expanduser(), content)
+    except OSError as error:
+        raise TrimtabError(f"The context cannot be written to {path}: {error.strerror or error}.") from None
+    return _described(vectors, about)
 
 
 def read_context(path: str | Path) -> ContextFile:
     """A context from a file of `save_context`, or from a checkpoint of CoOp's program (.pth, .pt, .tar-50, ...)."""
     file = Path(path).expanduser()
     if not file.is_file():
-        raise TrimtabError(f"There is no context file {file}.")
+        raise TrimtabError(f"There is no context file {file}; learn one with `trimtab learn coop`.")
     return _own(file) if file.suffix == ".safetensors" else _coop(file)
 
 
@@ -55,14 +93,34 @@ def _own(file: Path) -> ContextFile:
 
     try:
         with safe_open(file, "np") as content:
-            about = json.loads((content.metadata() or {}).get(FORMAT, "{}"))
+            metadata = content.metadata() or {}
             context = np.asarray(content.get_tensor(KEY), np.float32)
+        header = metadata.get(FORMAT, "{}")
+        about = json.loads(header)
     except (OSError, SafetensorError, ValueError) as error:
         raise TrimtabError(f"{file} does not hold a context called {KEY!r}: {first_line(error)}") from error
+    if about and metadata.get("checksum") != _checksum(header, context):
+        raise TrimtabError(f"{file} has been changed or damaged since it was written (its checksum differs).")
     position = about.get("position")
     if position is not None and position not in POSITIONS:
         raise TrimtabError(f"{file} puts class names at {position!r}; a position is {', '.join(POSITIONS)}.")
-    return ContextFile(context, position, about.get("encoder"), about.get("encoder_fingerprint"))
+    return _described(context, about)
+
+
+def _described(context: Array, about: dict[str, Any]) -> ContextFile:
+    return ContextFile(
+        context,
+        about.get("position"),
+        about.get("encoder"),
+        about.get("encoder_fingerprint"),
+        trained_on=about.get("trained_on", ""),
+        words=about.get("words", ""),
+        class_names=tuple(about.get("class_names", ())),
+    )
+
+
+def _checksum(header: str, context: Array) -> str:
+    return hashlib.sha256(f"{header}{context.shape}".encode() + np.ascontiguousarray(context).tobytes()).hexdigest()
 
 
 def _coop(file: Path) -> ContextFile:
@@ -77,7 +135,11 @@ def _coop(file: Path) -> ContextFile:
     if KEY not in tensors:
         raise TrimtabError(f"{file} does not hold a context: none of its tensors is called {KEY!r}.")
     prefix = tensors.get("token_prefix")
-    return ContextFile(tensors[KEY], start_mark=None if prefix is None else prefix.reshape(-1, prefix.shape[-1])[0])
+    return ContextFile(
+        tensors[KEY],
+        start_mark=None if prefix is None else prefix.reshape(-1, prefix.shape[-1])[0],
+        trained_on=f"unnamed data ({file.name}, a released checkpoint)",
+    )
 
 
 def read_tensors(file: Path) -> dict[str, Array]:

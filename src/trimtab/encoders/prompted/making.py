@@ -39,6 +39,7 @@ def make_tower(
     elif isinstance(context, (str, Path)):
         given = read_context(context)
         _check_origin(given, context, encoder, encoder_fingerprint, text, wording.start, device)
+        _check_classes(given, context, class_names)
     else:
         given = ContextFile(np.asarray(context, np.float32))
     if position is not None and given.position not in (None, position):
@@ -78,4 +79,13 @@ def _check_origin(
         raise TrimtabError(
             f"{file} was learned with another backbone: its start mark is not that of {encoder}; "
             "use the checkpoint that belongs to this encoder."
+        )
+
+
+def _check_classes(given: ContextFile, file: Any, class_names: Sequence[str]) -> None:
+    """Refuse a class-specific context for other classes, or for the same ones in another order."""
+    if given.class_names and given.class_names != tuple(class_names):
+        raise TrimtabError(
+            f"{file} is class-specific: it was learned for {len(given.class_names)} classes in their order "
+            f"({given.class_names[0]!r}, ...), not for these; use a context that all classes share."
         )
