@@ -9,12 +9,15 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from tiny_encoder import COLORS, ColorEncoder, PromptedColorEncoder, colored
-from trimtab import TrimtabError
+from trimtab import FeatureStore, TrimtabError
 from trimtab.cli.main import app
 from trimtab.encoders.prompted.context_files import read_context, save_context
+from trimtab.features.contexts import context_of
 from trimtab.learn import CoOp, Shape, few_shots, learn_coop, learn_from_store, run
 from trimtab.learn.coop import cross_entropy, epochs_for
 from trimtab.learn.sgd import SGD, Schedule
+from trimtab.study.bench.results import read_results
+from trimtab.study.tables import report_tables
 
 NAMES = tuple(COLORS)
 
@@ -39,8 +42,6 @@ def trimtab(*arguments):
 @pytest.fixture
 def store(photos):
     assert trimtab("encode", photos, "-o", "store", "--dtype", "float32").exit_code == 0
-    from trimtab import FeatureStore
-
     return FeatureStore.open("store")
 
 
@@ -225,6 +226,25 @@ def test_a_released_checkpoint_says_that_its_data_is_not_named(tmp_path):
     file = tmp_path / "model.pth.tar-50"
     torch.save({"state_dict": {"ctx": torch.randn(16, 6).half()}, "epoch": 50}, file)
     assert "16 learned vectors, trained on labels of unnamed data (model.pth.tar-50" in str(read_context(file))
+
+
+def test_a_learned_context_is_taken_wherever_prompts_are(photos, tmp_path):
+    assert trimtab("learn", "coop", photos, "--shots", 4, "--length", 2, "-o", "c.safetensors").exit_code == 0
+    done = trimtab("encode", photos, "--context", "c.safetensors", "-o", "learned")
+    assert done.exit_code == 0, done.output
+    store, encoder = FeatureStore.open("learned"), PromptedColorEncoder()
+    tower = encoder.text_tower(store.class_names, context=read_context("c.safetensors").context)
+    np.testing.assert_array_equal(store.text_prototypes, tower.features(tower.start))
+    assert store.info.prompts == "2 learned vectors (end), trained on labels of photos (4 per class)"
+    np.testing.assert_array_equal(read_context(context_of(store.path)).context, tower.start)
+    both = trimtab("encode", photos, "--context", "c.safetensors", "--templates", "photo", "-o", "both")
+    assert "takes the place of templates" in str(both.exception)
+    bench = trimtab("bench", "learned", "--methods", "tda", "--orders", 1, "--weights", "fixed", "--workers", 1)
+    assert bench.exit_code == 0, bench.output
+    tables = report_tables(read_results("results"))
+    assert len(tables) == 3
+    for table in tables:
+        assert any("USES LABELS" in note and "trained on labels of photos" in note for note in table.notes), table.title
 
 
 def test_steps_can_be_followed(store):

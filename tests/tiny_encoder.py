@@ -1,10 +1,12 @@
 """An encoder small enough for tests: it knows colors, in pictures and in sentences."""
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 
 from toy_tower import ToyTower
+from trimtab.encoders.prompted.context_files import read_context
 
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (220, 210, 30)}
 
@@ -47,6 +49,8 @@ class PromptedColorEncoder(ColorEncoder):
     width = 6
 
     def text_tower(self, class_names, *, words="a photo of a", position=None, context=None):
+        if isinstance(context, (str, Path)):
+            context = read_context(context).context
         if context is None:
             context = np.stack([self._word(word) for word in words.split()])
         base = self.encode_texts(class_names).astype(np.float64)
