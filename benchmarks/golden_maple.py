@@ -18,7 +18,8 @@ from trimtab.encoders.openai.encoder import DEVIATION, MEAN
 from trimtab.encoders.openai.tokenizer import clip_tokens
 from trimtab.encoders.torch_encoder import ImageTower, PixelScale
 from trimtab.image_prompts import Alignment
-from trimtab.learn.maple_training import MapleTraining, Schedule
+from trimtab.learn.maple_training import MapleTraining
+from trimtab.learn.sgd import Schedule
 from trimtab.prompts.names import words_of
 from trimtab.source_stats import SourceStats
 
@@ -26,19 +27,6 @@ STATISTICS = 5e-5
 # A first step of AdamW is lr * g / (|g| + 1e-8): where g is not a thousand times the 1e-8, its rounding decides.
 SURE = 1e-5
 SOURCE_BATCH = 7  # images; another number than the authors', on purpose
-
-
-def compare(file: Path) -> dict[str, tuple[float, float]]:
-    """Quantity -> its worst error in one file, and what is fair."""
-    with np.load(file) as opened:
-        golden = {name: opened[name] for name in opened.files}
-    found = promptalign(golden) if file.name.startswith("promptalign") else maple(golden)
-    worst: dict[str, tuple[float, float]] = {}
-    for agreement in found:
-        before = worst.setdefault(agreement.quantity, (agreement.error, agreement.tolerance))
-        if not agreement.error <= before[0]:  # also NaN
-            worst[agreement.quantity] = (agreement.error, agreement.tolerance)
-    return worst
 
 
 def maple(golden: Golden) -> Iterator[Agreement]:
@@ -66,8 +54,8 @@ def maple(golden: Golden) -> Iterator[Agreement]:
     step = 0
     for epoch, batches in enumerate(golden["batches"]):
         for batch in batches:
-            yield Agreement("rates", abs(schedule.at(epoch) - float(golden["lrs"][step])), 1e-12)
-            loss = training.step(train[batch], labels[batch], schedule.at(epoch))
+            yield Agreement("rates", abs(schedule.rate(epoch) - float(golden["lrs"][step])), 1e-12)
+            loss = training.step(train[batch], labels[batch], schedule.rate(epoch))
             yield Agreement("losses", abs(loss - float(golden["loss"][step])), fair.losses)
             yield from _learned(golden, learner, (step,), fair, first=step == 0, last=step == len(golden["lrs"]) - 1)
             step += 1

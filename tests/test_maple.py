@@ -175,13 +175,15 @@ def test_a_resnet_is_refused(tmp_path, name, base):
     [
         ("maple:x.safetensors", "must name the prompts and their encoder"),
         ("maple:x.safetensors+{base}", r"There is no file of prompts x\.safetensors"),
-        ("maple:{junk}+{base}", "is not a file of prompts that can be read"),
+        ("maple:{junk}.pth+{base}", "is not a checkpoint that torch can read"),
+        ("maple:{junk}.safetensors+{base}", "is not a file of prompts that can be read"),
         ("maple:{clip}+{base}", "does not hold MaPLe's prompts: it has no proj.weight"),
     ],
 )
 def test_wrong_files_are_refused_with_a_sentence(tmp_path, base, wrong, message):
-    junk = tmp_path / "junk.pth"
-    junk.write_bytes(b"not a checkpoint")
+    junk = tmp_path / "junk"
+    for suffix in (".pth", ".safetensors"):
+        junk.with_suffix(suffix).write_bytes(b"not a checkpoint")
     with pytest.raises(TrimtabError, match=message):
         load_encoder(wrong.format(base=base, junk=junk, clip=base.partition(":")[2]))
 
@@ -231,7 +233,7 @@ def test_stores_and_cache_methods_stand_on_it(tmp_path, name):
     encoder = load_encoder(name)
     encode_images(images, encoder, out=tmp_path / "store", views=2)
     store = FeatureStore.open(tmp_path / "store")
-    assert store.info.prompts == "a photo of a {}."
+    assert store.info.prompts.startswith("a photo of a {}., 2 x 2 learned vectors (MaPLe), trained on labels of ")
     assert store.info.encoder_fingerprint == encoder.fingerprint
     predictions = make_method("mcp").start(store.task()).run(store.features)
     assert predictions.probabilities.shape == (9, 3)

@@ -1,23 +1,23 @@
 """`trimtab learn maple`: prompts from a few labeled images, continued bit for bit after an interruption."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-import typer  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from maple_files import save_clip, save_images  # noqa: E402
 from trimtab import load_encoder  # noqa: E402
-from trimtab.cli.learn_maple import learn_maple as command  # noqa: E402
+from trimtab.cli.main import app  # noqa: E402
 from trimtab.data.base import UNLABELED  # noqa: E402
 from trimtab.data.catalog import load_dataset  # noqa: E402
 from trimtab.encoders.maple.prompt_files import read_prompts  # noqa: E402
 from trimtab.errors import TrimtabError  # noqa: E402
 from trimtab.learn import maple  # noqa: E402
-from trimtab.learn.few_shots import few_shots  # noqa: E402
 from trimtab.learn.maple import MapleSettings, learn_maple  # noqa: E402
 
 SETTINGS = MapleSettings(shots=3, depth=2, epochs=3, rate=0.01, batch=4)
@@ -110,22 +110,12 @@ def test_nan_stops_the_training(made, tmp_path):
 
 
 def test_labels_are_needed(made, tmp_path):
-    from dataclasses import replace
-
     _, encoder, images = made
     unlabeled = replace(images, labels=np.full(len(images), UNLABELED))
     with pytest.raises(TrimtabError, match="images has no labels, and prompts are learned from labeled images"):
         learn_maple(unlabeled, encoder, tmp_path / "p.safetensors", SETTINGS)
-    with pytest.raises(TrimtabError, match=r"has 4 labeled images of the class 'cat', fewer than the 5 shots"):
-        few_shots(images, 5, seed=0)
-
-
-def test_shots_are_drawn_by_the_seed(made):
-    images = made[2]
-    first, other = few_shots(images, 2, seed=0), few_shots(images, 2, seed=1)
-    np.testing.assert_array_equal(first, few_shots(images, 2, seed=0))
-    assert not np.array_equal(first, other)
-    np.testing.assert_array_equal(np.sort(images.labels[first]), [0, 0, 1, 1, 2, 2])
+    with pytest.raises(TrimtabError, match="The class 'cat' has 4 labeled images, but 5 shots per class are asked for"):
+        learn_maple(images, encoder, tmp_path / "p.safetensors", replace(SETTINGS, shots=5))
 
 
 def test_too_deep_prompts_are_refused(made, tmp_path):
@@ -136,12 +126,10 @@ def test_too_deep_prompts_are_refused(made, tmp_path):
 
 def test_the_command(made, tmp_path):
     base, _, images = made
-    app = typer.Typer()
-    app.command()(command)
     folder = images.load.paths[0].parent.parent
     out = tmp_path / "p.safetensors"
-    given = [str(folder), "-e", base, "-o", str(out), "--shots", "2", "--depth", "2", "--epochs", "1"]
+    given = ["learn", "maple", str(folder), "-e", base, "-o", str(out), "--shots", "2", "--depth", "2", "--epochs", "1"]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
     assert f"use maple:{out}+{base}" in done.stdout
-    assert read_prompts(out).about["data"] == "images"
+    assert load_encoder(f"maple:{out}+{base}").learned_prompts.endswith("trained on labels of images (2 per class)")

@@ -46,7 +46,8 @@ def own_cache(tmp_path, monkeypatch):
 
 def test_every_method_has_templates_for_the_fifteen_sets():
     by_method = {name: method_class(name).templates for name in list_methods() if method_class(name).templates}
-    assert set(by_method) == {"mcp", "mcp_plus", "tda", "boostadapter", "dmn", "dpe"}
+    prompt_tuning = {"tpt", "ctpt", "rtpt", "difftpt"}
+    assert set(by_method) == {"mcp", "mcp_plus", "tda", "boostadapter", "dmn", "dpe", *prompt_tuning}
     for method, by_dataset in by_method.items():
         assert set(by_dataset) == FIFTEEN, method
         assert set(by_dataset.values()) <= set(TEMPLATE_SETS)

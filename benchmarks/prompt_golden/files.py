@@ -17,6 +17,8 @@ FORMS: Final = {
     "rtpt": "benchmarks.prompt_golden.episodic:rtpt",
     "difftpt": "benchmarks.prompt_golden.episodic:difftpt",
     "coop": "benchmarks.prompt_golden.coop:coop",
+    "maple": "benchmarks.golden_maple:maple",
+    "promptalign": "benchmarks.golden_maple:promptalign",
 }
 
 

@@ -6,15 +6,18 @@ precision (so that a loader which passes through it loses nothing). `clip_sha256
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trimtab.encoders import Encoder, load_encoder
 from trimtab.encoders.openai.model import OpenAIClip
 
 Weights = dict[str, NDArray[np.float32]]
@@ -124,13 +127,26 @@ def digest_of(weights: Weights) -> str:
 @lru_cache(maxsize=2)
 def tiny_clip(config: str, sha256: str) -> OpenAIClip:
     """The model of a golden file, by its `clip_config` and `clip_sha256`."""
-    weights = tiny_weights(json.loads(config))
-    if digest_of(weights) != sha256:
-        raise ValueError(f"the tiny CLIP drawn here is not the file's: its digest is not {sha256[:12]}...")
-    tensors = {name: torch.from_numpy(values) for name, values in weights.items()}
+    tensors = _tensors(config, sha256)
     model = OpenAIClip(tensors)
     model.load_state_dict(tensors, strict=False)  # BatchNorm's counters of batches are not in the files
     return model.eval().requires_grad_(False)
+
+
+@lru_cache(maxsize=2)
+def tiny_encoder(config: str, sha256: str) -> Encoder:
+    """The same as users load it: from a checkpoint on disk, with CLIP's own tokenizer."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tiny.pt"
+        torch.save(_tensors(config, sha256), file)
+        return load_encoder(f"openai:{file}")
+
+
+def _tensors(config: str, sha256: str) -> dict[str, torch.Tensor]:
+    weights = tiny_weights(json.loads(config))
+    if digest_of(weights) != sha256:
+        raise ValueError(f"the tiny CLIP drawn here is not the file's: its digest is not {sha256[:12]}...")
+    return {name: torch.from_numpy(values) for name, values in weights.items()}
 
 
 def image_features(model: OpenAIClip, pixels: NDArray[Any]) -> NDArray[np.float32]:

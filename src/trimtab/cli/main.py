@@ -24,6 +24,7 @@ VERBS: tuple[str, ...] = (
     "classify",
     "methods",
     "encode",
+    "learn",
     "bench",
     "report",
     "plot",
@@ -35,6 +36,8 @@ VERBS: tuple[str, ...] = (
     "source-stats",
     "export",
 )
+
+GROUPS = ("learn",)  # verbs that have verbs of their own: a function that makes them
 
 # Packages that only some verbs need, and the extra that brings them.
 EXTRAS = {
@@ -138,5 +141,8 @@ def _with_verbose(verb: Callable[..., None]) -> Callable[..., None]:
 
 for _verb in VERBS:
     _name = _verb.replace("-", "_")
-    _module = importlib.import_module(f"trimtab.cli.{_name}")
-    app.command(_verb)(_with_verbose(getattr(_module, _name)))
+    _found = getattr(importlib.import_module(f"trimtab.cli.{_name}"), _name)
+    if _verb in GROUPS:
+        app.add_typer(_found(_with_verbose), name=_verb)
+    else:
+        app.command(_verb)(_with_verbose(_found))

@@ -23,8 +23,9 @@ from trimtab.encoders.maple.towers import PromptedTowers
 from trimtab.encoders.torch_encoder import TorchEncoder
 from trimtab.errors import TrimtabError
 from trimtab.images.views import make_views
-from trimtab.learn.few_shots import few_shots
-from trimtab.learn.maple_training import MapleTraining, Schedule
+from trimtab.learn.coop import few_shots
+from trimtab.learn.maple_training import MapleTraining
+from trimtab.learn.sgd import Schedule
 
 SECONDS_BETWEEN_SAVES = 60.0
 Progress = Callable[[int, int, float], None]  # steps done, steps in all, the last loss
@@ -54,14 +55,16 @@ def learn_maple(
     """Write prompts to `out`; started again after an interruption, it continues from `<out>.part`."""
     if settings.epochs < 1 or settings.batch < 1 or not settings.rate > 0:
         raise TrimtabError("Epochs and batch must be at least 1, and the rate above 0.")
-    chosen = few_shots(image_set, settings.shots, settings.seed)
+    if not (image_set.labels >= 0).any():
+        raise TrimtabError(f"{image_set.name} has no labels, and prompts are learned from labeled images.")
+    chosen = few_shots(image_set.labels, image_set.class_names, settings.shots, settings.seed)
     training = _training(image_set, encoder, settings)
     assert isinstance(encoder, TorchEncoder)  # or it would have been refused
     about = {
         "format": FORMAT,
         "backbone": encoder.fingerprint,
         "encoder": encoder.name,
-        "data": image_set.name,
+        "trained_on": f"{image_set.name} ({settings.shots} per class)",
         "settings": json.dumps(asdict(settings), sort_keys=True),
     }
     if _is_done(out, about):
@@ -78,7 +81,7 @@ def learn_maple(
             pixels = _crops(image_set, batch, encoder.input_size, settings.seed, epoch)
             scaled = encoder.image_tower.scaled(torch.from_numpy(pixels).to(encoder.model_device))
             labels = torch.from_numpy(image_set.labels[batch]).to(encoder.model_device)
-            loss = training.step(scaled, labels, schedule.at(epoch))
+            loss = training.step(scaled, labels, schedule.rate(epoch))
             done += 1
             if progress:
                 progress(done, total, loss)

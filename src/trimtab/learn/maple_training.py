@@ -1,8 +1,6 @@
-"""MaPLe's training: the step, the schedule of the learning rate, and a state that continues bit for bit."""
+"""MaPLe's training: the step, and a state that continues bit for bit."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -15,22 +13,6 @@ from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # as released
-WARM_UP_RATE = 1e-5  # of the whole first epoch
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The learning rate by epoch, as released: a cosine that begins after the warm-up and never reaches its end."""
-
-    rate: float
-    epochs: int
-    warm_up: float = WARM_UP_RATE
-
-    def at(self, epoch: int) -> float:
-        """The rate of an epoch, counted from 0."""
-        if epoch == 0:
-            return self.warm_up
-        return 0.5 * self.rate * (1 + math.cos(math.pi * (epoch - 1) / self.epochs))
 
 
 class MapleTraining:

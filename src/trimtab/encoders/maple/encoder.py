@@ -16,6 +16,7 @@ from trimtab.encoders.maple.prompt_files import SavedPrompts, check_backbone, pr
 from trimtab.encoders.maple.towers import PromptedTowers
 from trimtab.encoders.maple.tuning import PromptTuner
 from trimtab.encoders.openai.model import OpenAIClip
+from trimtab.encoders.prompted.context_files import TRAINED_ON
 from trimtab.encoders.tokens import Tokens
 from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
@@ -60,11 +61,18 @@ class MapleEncoder(TorchEncoder):
     learner: PromptLearner
     towers: PromptedTowers
     backbone_fingerprint: str
+    trained_on: str  # the labeled data, and the number of shots
 
     @property
     def template(self) -> str:
         """The sentence that a class stands in."""
         return f"{self.learner.opening} {{}}."
+
+    @property
+    def learned_prompts(self) -> str:
+        """One line for manifests and tables, which says whose labels the prompts owe."""
+        size = f"{self.learner.length} x {self.learner.depth} learned vectors (MaPLe)"
+        return f"{size}, {TRAINED_ON} {self.trained_on or 'unnamed data'}"
 
     @property
     def dim(self) -> int:  # known here without encoding a text
@@ -140,4 +148,5 @@ def maple_encoder(name: str, base: object, saved: SavedPrompts, *, device: str =
         device=device,
     )
     encoder.learner, encoder.towers, encoder.backbone_fingerprint = saved.learner, towers, base.fingerprint
+    encoder.trained_on = saved.about.get("trained_on", "")
     return encoder

@@ -1,18 +1,14 @@
 """Files of learned prompts: ours (.safetensors, with a header that names their backbone) and the authors' checkpoints.
 
 A checkpoint of the released program holds, beside the prompts, the whole backbone in half precision, embeddings of the
-class names it was trained with (dropped: they are those of other classes), and objects of its training program. The
-objects are never built: a name that is not part of a tensor is read as an empty shell.
+class names it was trained with (dropped: they are those of other classes), and objects of its training program, which
+are never built.
 """
 
 import hashlib
-import pickle
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,18 +17,13 @@ from torch import Tensor
 
 from trimtab.encoders.base import first_line
 from trimtab.encoders.maple.learner import PromptLearner, learner_of
+from trimtab.encoders.prompted.context_files import read_tensors
 from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
 FORMAT = "trimtab-maple"
 PREFIX = "prompt_learner."
 OF_OTHER_CLASSES = ("token_prefix", "token_suffix")
-TENSOR_PARTS = {
-    ("collections", "OrderedDict"): OrderedDict,
-    ("torch._utils", "_rebuild_tensor_v2"): torch._utils._rebuild_tensor_v2,
-    ("torch._utils", "_rebuild_parameter"): torch._utils._rebuild_parameter,
-    ("torch.nn.parameter", "Parameter"): torch.nn.Parameter,
-}
 HALF = 2e-3  # relative rounding of weights that went through half precision, and a little
 
 
@@ -67,14 +58,12 @@ def read_prompts(file: Path) -> SavedPrompts:
     """Prompts that `trimtab learn maple` or MaPLe's released program wrote."""
     if not file.is_file():
         raise TrimtabError(f"There is no file of prompts {file}; make one with `trimtab learn maple`.")
-    try:
-        weights, about = _safetensors(file) if file.suffix == ".safetensors" else (_released(file), {})
-    except Exception as error:  # torch and safetensors raise many kinds for files that are not theirs
-        raise TrimtabError(f"{file} is not a file of prompts that can be read: {first_line(error)}") from error
-    return prompts_from(weights, str(file), about)
+    if file.suffix == ".safetensors":
+        return prompts_from(*_own(file), str(file))
+    return prompts_from({name: torch.from_numpy(value) for name, value in read_tensors(file).items()}, {}, str(file))
 
 
-def prompts_from(weights: Mapping[str, Tensor], source: str, about: Mapping[str, str]) -> SavedPrompts:
+def prompts_from(weights: Mapping[str, Tensor], about: Mapping[str, str], source: str) -> SavedPrompts:
     """The prompts among a checkpoint's tensors."""
     plain = {name.removeprefix("module."): value for name, value in weights.items()}
     nested = any(name.startswith(PREFIX) for name in plain)
@@ -104,53 +93,11 @@ def check_backbone(saved: SavedPrompts, name: str, fingerprint: str, class_embed
         raise TrimtabError(f"The prompts in {saved.source} were learned for another backbone than {name}; use theirs.")
 
 
-def _safetensors(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    from safetensors import safe_open
+def _own(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(file, "pt") as opened:
-        return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}  # noqa: SIM118
-
-
-def _released(file: Path) -> dict[str, Tensor]:
-    content = torch.load(file, map_location="cpu", weights_only=False, pickle_module=_TENSORS_ONLY)
-    if isinstance(content, Mapping) and isinstance(content.get("state_dict"), Mapping):
-        content = content["state_dict"]
-    if not isinstance(content, Mapping):
-        raise ValueError("it holds no dictionary of tensors")
-    return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
-
-
-class _Shell:
-    """Stands for any object that is not a tensor; takes whatever it is given and does nothing."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def __setstate__(self, _: Any) -> None:
-        pass
-
-    def __setitem__(self, *_: Any) -> None:
-        pass
-
-    def append(self, _: Any) -> None:
-        """Take an item."""
-
-    def extend(self, _: Any) -> None:
-        """Take items."""
-
-
-class _TensorUnpickler(pickle.Unpickler):
-    """Builds tensors and plain containers; every other class or function becomes a shell, so no foreign code runs."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """What a pickle may name."""
-        if module == "torch" and (name.endswith("Storage") or isinstance(getattr(torch, name, None), torch.dtype)):
-            return getattr(torch, name)
-        return TENSOR_PARTS.get((module, name), _Shell)
-
-
-def _load(file: Any, **options: Any) -> Any:
-    return _TensorUnpickler(file, **options).load()
-
-
-_TENSORS_ONLY = SimpleNamespace(Unpickler=_TensorUnpickler, load=_load, __name__="pickle")
+    try:
+        with safe_open(file, "pt") as opened:
+            return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise TrimtabError(f"{file} is not a file of prompts that can be read: {first_line(error)}") from error
