@@ -49,11 +49,11 @@ def variants() -> list:
 def test_contract(method, check, views):
     if method.name == "zero_shot":
         assert not isinstance(method, CacheMethod)
-    task, features = random_stream(classes=7, dim=16, views=views, images=120, seed=3)
+    task, features = random_stream(classes=7, dim=16, views=views, images=120, seed=3, needs=method.needs)
     check(method, task, features)
 
 
 @pytest.mark.parametrize("method", variants())
 def test_two_classes_and_one_dimension(method):
-    task, features = random_stream(classes=2, dim=1, views=1, images=20, seed=5)
+    task, features = random_stream(classes=2, dim=1, views=1, images=20, seed=5, needs=method.needs)
     assert method.start(task).run(features).probabilities.shape == (20, 2)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trimtab.encoders.base import Encoder
+from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, make_views
@@ -61,13 +62,15 @@ class Classifier:
             encoder = load_encoder(encoder)
         if len(labels) < 2:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
+        chosen: Method = make_method(method) if isinstance(method, str) else method
         self.encoder = encoder
         self.views, self.seed = views, seed
         start = time.perf_counter()
         text = text_prototypes(encoder, labels, templates, cupl)
         _log.info("%s: texts of %d labels encoded in %.1f s", encoder.name, len(labels), time.perf_counter() - start)
-        self.task = Task(labels, text, encoder.logit_scale)
-        self.stream: Stream = (make_method(method) if isinstance(method, str) else method).start(self.task)
+        tower = text_tower(encoder, labels) if "text_tower" in chosen.needs else None
+        self.task = Task(labels, text, encoder.logit_scale, tower)
+        self.stream: Stream = chosen.start(self.task)
 
     @property
     def seen(self) -> int:
