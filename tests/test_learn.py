@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from tiny_encoder import COLORS, ColorEncoder, PromptedColorEncoder, colored
-from trimtab import FeatureStore, TrimtabError
+from trimtab import Classifier, FeatureStore, TrimtabError
 from trimtab.cli.main import app
 from trimtab.encoders.prompted.context_files import read_context, save_context
 from trimtab.features.contexts import context_of
@@ -237,6 +237,15 @@ def test_a_learned_context_is_taken_wherever_prompts_are(photos, tmp_path):
     np.testing.assert_array_equal(store.text_prototypes, tower.features(tower.start))
     assert store.info.prompts == "2 learned vectors (end), trained on labels of photos (4 per class)"
     np.testing.assert_array_equal(read_context(context_of(store.path)).context, tower.start)
+    tuned = store.task({"text_tower"}).text_tower  # prompt tuning starts from the context that the store keeps
+    np.testing.assert_array_equal(tuned.start, tower.start)
+    shown = trimtab("classify", photos, "--labels", ",".join(NAMES), "--context", "c.safetensors", "-m", "zero_shot")
+    assert shown.exit_code == 0, shown.output
+    classifier = Classifier(encoder, store.class_names, method="tpt", context=tmp_path / "c.safetensors", views=12)
+    np.testing.assert_allclose(classifier.task.text_prototypes, store.text_prototypes, atol=1e-6)
+    assert classifier.classify(photos / "red" / "0.png")[0]["score"] > 0.25
+    with pytest.raises(TrimtabError, match="takes the place of templates and CuPL"):
+        Classifier(encoder, store.class_names, context="c.safetensors", cupl={})
     both = trimtab("encode", photos, "--context", "c.safetensors", "--templates", "photo", "-o", "both")
     assert "takes the place of templates" in str(both.exception)
     bench = trimtab("bench", "learned", "--methods", "tda", "--orders", 1, "--weights", "fixed", "--workers", 1)

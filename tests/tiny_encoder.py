@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from toy_tower import ToyTower
 from trimtab.encoders.prompted.context_files import read_context
+from trimtab.toy_tower import ToyTower
 
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (220, 210, 30)}
 
@@ -44,20 +44,19 @@ def colored(name, seed, height=40, width=60, noise=40):
 
 
 class PromptedColorEncoder(ColorEncoder):
-    """The same, with a toy text tower: names are told by their colors, words by their letters."""
-
-    width = 6
+    """The same, with a toy text tower whose texts have strayed from the pictures: there is something to learn."""
 
     def text_tower(self, class_names, *, words="a photo of a", position=None, context=None):
         if isinstance(context, (str, Path)):
             context = read_context(context).context
         if context is None:
             context = np.stack([self._word(word) for word in words.split()])
-        base = self.encode_texts(class_names).astype(np.float64)
-        gates = np.stack([3 * self._word(name) for name in class_names]).astype(np.float64)
-        mixing = np.random.default_rng(["end", "middle", "front"].index(position or "end")).normal(size=(6, self.dim))
-        return ToyTower(0.2 * base, gates, mixing, np.asarray(context, np.float32))
+        place = ["end", "middle", "front"].index(position or "end")
+        strayed = self.encode_texts(class_names) + 2 * np.stack([self._word(name, self.dim) for name in class_names])
+        tower = ToyTower(strayed / np.linalg.norm(strayed, axis=1, keepdims=True), seed=place, reach=3.0)
+        tower.start = np.asarray(context, np.float32)
+        return tower
 
-    def _word(self, word):
+    def _word(self, word, width=6):
         seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
-        return np.random.default_rng(seed).normal(scale=0.3, size=self.width).astype(np.float32)
+        return np.random.default_rng(seed).normal(scale=0.3, size=width).astype(np.float32)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trimtab.encoders.base import Encoder, image_prompts
+from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, make_views
@@ -38,7 +39,8 @@ class Classifier:
 
     `labels` are what images may show, in words. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name
     or a method with parameters of your own ("zero_shot" does not adapt). With more `views`, random crops of each image
-    are looked at as well; they depend on the image and the seed alone.
+    are looked at as well; they depend on the image and the seed alone. `context`, a file of `trimtab learn coop` or of
+    CoOp's program, takes the place of the templates; it was trained on labels of other images.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Classifier:
         method: str | Method = "mcp",
         templates: str | Sequence[str] = "photo",
         cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
+        context: Path | str | None = None,
         views: int = 1,
         seed: int = 0,
     ) -> None:
@@ -61,15 +64,25 @@ class Classifier:
             encoder = load_encoder(encoder)
         if len(labels) < 2:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
+        chosen: Method = make_method(method) if isinstance(method, str) else method
         self.encoder = encoder
         self.views, self.seed = views, seed
         start = time.perf_counter()
-        text = text_prototypes(encoder, labels, templates, cupl)
+        # A learned context is the text, whatever the method; a method that tunes it starts from it.
+        learned = context is not None
+        tower = text_tower(encoder, labels, context=context) if learned or "text_tower" in chosen.needs else None
+        if learned and cupl is not None:
+            raise TrimtabError("A learned context takes the place of templates and CuPL; give one of them only.")
+        text = tower.features(tower.start) if learned and tower else text_prototypes(encoder, labels, templates, cupl)
         _log.info("%s: texts of %d labels encoded in %.1f s", encoder.name, len(labels), time.perf_counter() - start)
-        chosen: Method = make_method(method) if isinstance(method, str) else method
         self._by_pixels = "pixels" in chosen.needs
-        prompts = image_prompts(encoder, labels, chosen.name) if self._by_pixels else None
-        self.task = Task(labels, text, encoder.logit_scale, image_prompts=prompts)
+        self.task = Task(
+            labels,
+            text,
+            encoder.logit_scale,
+            text_tower=tower if "text_tower" in chosen.needs else None,
+            image_prompts=image_prompts(encoder, labels, chosen.name) if self._by_pixels else None,
+        )
         self.stream: Stream = chosen.start(self.task)
 
     @property

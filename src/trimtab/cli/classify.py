@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from trimtab.cli.classify_lines import FORMATS, keep_odd_names, open_lines
-from trimtab.cli.options import Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
+from trimtab.cli.options import Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def classify(
     method: Method = "mcp",
     views: Views = 1,
     templates: Annotated[str, typer.Option(help="Template set, template or file.")] = "photo",
+    context: Context = None,
     state: Annotated[
         Path | None, typer.Option(help="File that keeps what is learned; it is read if it exists.")
     ] = None,
@@ -72,7 +73,7 @@ def classify(
         from trimtab.encoders import load_encoder
 
         chosen = load_encoder(encoder, device=device, precision=precision)
-        classifier = Classifier(chosen, names, method=method, templates=templates, views=views)
+        classifier = Classifier(chosen, names, method=method, templates=templates, context=context, views=views)
         notes = Console(stderr=True, highlight=False)
         keeper = _StateKeeper(classifier, state, notes)
         unreadable = 0

@@ -3,6 +3,8 @@
 import os
 import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -42,16 +44,34 @@ def execute(run: Run) -> list[Record]:
             f"{run.store} has {views_title(store.views)} of each image, fewer than the {run.views} asked for."
         )
     method = with_fixed_weights(make_method(run.method, **run.parameters))
-    task, rows = store.task(), rows_in_order(store, run.order, run.seed, run.views)
+    rows = rows_in_order(store, run.order, run.seed, run.views)
     abouts = {weights: _about(run, store, method, len(rows), weights) for weights in run.weights}
     try:
         if "pixels" in method.needs:
             from trimtab.study.bench.by_pixels import prepare
 
             return _measured(run, *prepare(run, store, method), method, abouts)
-        return _measured(run, task, rows, method, abouts)
+        task = store.task(method.needs)
+        with _one_thread_of_torch(task):
+            return _measured(run, task, rows, method, abouts)
     except Exception as error:
         return [_failed(about, method, error) for about in abouts.values()]
+
+
+@contextmanager
+def _one_thread_of_torch(task: Task) -> Iterator[None]:
+    """Costs are those of one thread; torch, which comes with a text tower, would take all cores."""
+    if task.text_tower is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _measured(
@@ -149,7 +169,7 @@ def _about(run: Run, store: FeatureStore, method: Method, images: int, weights: 
         dataset=run.dataset,
         store=run.store,
         store_fingerprint=run.fingerprint,
-        task_fingerprint=store.task().fingerprint,
+        task_fingerprint=store.task().fingerprint,  # without what a method brings: rows of a table share it
         encoder=store.info.encoder,
         prompts=store.info.prompts,
         class_names=list(store.class_names),
