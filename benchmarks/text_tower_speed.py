@@ -77,7 +77,7 @@ def measure(classes: int, ours: int, field: int) -> dict[str, float]:
     slopes = random.normal(size=(classes, DIM)).astype(np.float32)
     tower = PromptedTower(openai_layout(model), wording, start, "end", encoder="random", encoder_fingerprint="random")
     gradient = tower.pullback(tower.start, slopes)  # from here on, the pass at the start is kept
-    after = start - np.float32(5e-3) * np.sign(gradient)
+    after = (start - 5e-3 * np.sign(gradient)).astype(np.float32)
     tower.features(after)
     back = min(milliseconds(lambda: tower.pullback(tower.start, slopes)) for _ in range(ours))
     forward = min(milliseconds(lambda: tower.features(after)) for _ in range(ours))
