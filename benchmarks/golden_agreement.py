@@ -1,10 +1,14 @@
 """How closely each method repeats its authors' own program: `python -m benchmarks.golden_agreement`.
 
 The streams were made by running the released programs with their encoder replaced by given features (tests/golden).
+`--prompt FILES...` compares golden files of prompt tuning instead (tests/golden/prompt), step by step; it exits with
+code 1 if an error is larger than its tolerance.
 """
 
+import argparse
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,5 +76,29 @@ def show(console: Console) -> None:
     console.print(table)
 
 
+def show_prompt(console: Console, files: Sequence[Path]) -> bool:
+    """Print the worst error of every quantity of golden files of prompt tuning; False if one is too large."""
+    from benchmarks.prompt_golden import agreement_of  # needs torch
+
+    table = Table(title="Prompt tuning: worst error against the authors' programs")
+    for column in ("file", "quantity", "worst error", "tolerance", ""):
+        table.add_column(column, justify="left" if column in ("file", "quantity", "") else "right")
+    well = True
+    for file in files:
+        for place, found in enumerate(agreement_of(file)):
+            name = file.stem if place == 0 else ""
+            verdict = "" if found.holds else "TOO LARGE"
+            table.add_row(name, found.quantity, f"{found.error:.1e}", f"{found.tolerance:.0e}", verdict)
+            well &= found.holds
+        table.add_section()
+    console.print(table)
+    return well
+
+
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--prompt", nargs="+", type=Path, metavar="FILES", help="golden files of prompt tuning")
+    given = parser.parse_args()
+    if given.prompt:
+        sys.exit(0 if show_prompt(Console(), given.prompt) else 1)
     show(Console())

@@ -3,7 +3,7 @@
 import pytest
 
 from trimtab.checks import CHECKS, random_stream
-from trimtab.methods import list_methods, make_method
+from trimtab.methods import list_methods, make_method, method_class
 from trimtab.methods.base import CacheMethod
 
 VARIANTS = {
@@ -12,6 +12,9 @@ VARIANTS = {
     "boostadapter": [{"order": "predict_first"}, {"query": "confident_mean"}, {"boost_slots": 0, "negative_slots": 0}],
     "zero_vote": [{"view_fraction": 0.3}],
     "dpe": [{"order": "predict_first"}, {"query": "confident_mean"}, {"positive_slots": 0}, {"align_weight": 0.0}],
+    "tpt": [{"steps": 3, "view_fraction": 0.3, "learning_rate": 0.05}],
+    "ctpt": [{"two_step": True, "steps": 2}],
+    "rtpt": [{"neighbors": 3, "temperature": 0.1, "view_fraction": 0.5}],
     "mcp_plus": [
         {"order": "predict_first"},
         {"one_sided": True, "temperature": 0.01},
@@ -35,6 +38,8 @@ VARIANTS = {
 def variants() -> list:
     found = []
     for name in list_methods():
+        if "pixels" in method_class(name).needs:  # which a random stream of features has not
+            continue
         for changes in [{}, *VARIANTS.get(name, [])]:
             label = name + "".join(f"-{key}={value}" for key, value in changes.items())
             found.append(pytest.param(make_method(name, **changes), id=label))
@@ -47,11 +52,11 @@ def variants() -> list:
 def test_contract(method, check, views):
     if method.name == "zero_shot":
         assert not isinstance(method, CacheMethod)
-    task, features = random_stream(classes=7, dim=16, views=views, images=120, seed=3)
+    task, features = random_stream(classes=7, dim=16, views=views, images=120, seed=3, needs=method.needs)
     check(method, task, features)
 
 
 @pytest.mark.parametrize("method", variants())
 def test_two_classes_and_one_dimension(method):
-    task, features = random_stream(classes=2, dim=1, views=1, images=20, seed=5)
+    task, features = random_stream(classes=2, dim=1, views=1, images=20, seed=5, needs=method.needs)
     assert method.start(task).run(features).probabilities.shape == (20, 2)

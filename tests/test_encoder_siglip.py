@@ -158,3 +158,8 @@ def test_align_divides_by_its_temperature_and_shifts_its_pixels(tmp_path):
         seen = model.get_image_features(pixel_values=inputs)
     np.testing.assert_allclose(encoder.encode_texts(["a photo of a cat", "cat"])[1:], unit(alone), atol=1e-5)
     np.testing.assert_allclose(encoder.encode_images(pixels), unit(seen), atol=1e-5)
+
+
+def test_prompts_cannot_be_learned_through_its_text_tower(encoder):
+    with pytest.raises(TrimtabError, match="cannot be learned through the text tower of hf:"):
+        encoder.text_tower(["cat", "dog"])

@@ -31,7 +31,7 @@ COLUMNS = {
 def test_every_set_of_the_paper_has_values():
     assert set(RELEASED) == set(PAPER_SETS) == {entry.name for entry in CATALOG}
     with_values = {name for name in list_methods() if method_class(name).released_values}
-    assert with_values == {"mcp", "mcp_plus", "tda", "boostadapter", "dpe", "dmn", "tps"}
+    assert with_values == {"mcp", "mcp_plus", "tda", "boostadapter", "dpe", "dmn", "tps", "ctpt", "promptalign"}
     for name in with_values:
         assert set(method_class(name).released_values) == set(PAPER_SETS), name
 
@@ -43,6 +43,8 @@ def test_every_value_is_the_released_one(dataset):
             assert getattr(preset(method, dataset), parameter) == float(RELEASED[dataset][column]), (method, parameter)
     assert preset("dmn", dataset).fusion == (1.0, float(RELEASED[dataset]["dmn_weight"]))
     assert preset("tps", dataset).learning_rate == (5e-3 if dataset.startswith("imagenet") else 1e-3)
+    assert preset("promptalign", dataset).learning_rate == (4e-2 if dataset.startswith("imagenet") else 5e-4)
+    assert preset("ctpt", dataset).dispersion_weight == (20 if dataset.startswith("imagenet") else 50)
     assert preset("mcp", dataset).prototype_term == "affinity"
 
 

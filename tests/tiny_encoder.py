@@ -1,8 +1,12 @@
 """An encoder small enough for tests: it knows colors, in pictures and in sentences."""
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
+
+from trimtab.encoders.prompted.context_files import read_context
+from trimtab.toy_tower import ToyTower
 
 COLORS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (220, 210, 30)}
 
@@ -37,3 +41,22 @@ def colored(name, seed, height=40, width=60, noise=40):
     rng = np.random.default_rng(seed)
     grain = rng.integers(-noise, noise + 1, (height, width, 3))
     return np.clip(np.array(COLORS[name]) + grain, 0, 255).astype(np.uint8)
+
+
+class PromptedColorEncoder(ColorEncoder):
+    """The same, with a toy text tower whose texts have strayed from the pictures: there is something to learn."""
+
+    def text_tower(self, class_names, *, words="a photo of a", position=None, context=None):
+        if isinstance(context, (str, Path)):
+            context = read_context(context).context
+        if context is None:
+            context = np.stack([self._word(word) for word in words.split()])
+        place = ["end", "middle", "front"].index(position or "end")
+        strayed = self.encode_texts(class_names) + 2 * np.stack([self._word(name, self.dim) for name in class_names])
+        tower = ToyTower(strayed / np.linalg.norm(strayed, axis=1, keepdims=True), seed=place, reach=3.0)
+        tower.start = np.asarray(context, np.float32)
+        return tower
+
+    def _word(self, word, width=6):
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
+        return np.random.default_rng(seed).normal(scale=0.3, size=width).astype(np.float32)

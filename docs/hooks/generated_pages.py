@@ -39,6 +39,7 @@ ROOMS = {
     "prompts": ("Prompts", ["trimtab.prompts"]),
     "data": ("Data", ["trimtab.data"]),
     "features": ("Feature stores", ["trimtab.features"]),
+    "learn": ("Learning", ["trimtab.learn"]),
     "study": ("Studies", [f"trimtab.study.{part}" for part in STUDY]),
 }
 METHODS_INTRODUCTION = """# Methods

@@ -4,18 +4,19 @@
     check_method(MyMethod())
 
 Each check is a plain function that raises AssertionError with a sentence; `check_method` runs them all on small random
-streams with one view and with several.
+streams with one view and with several. A method that needs a text tower gets a toy one.
 """
 
 import gc
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab import arguments
 from trimtab.engine.arrays import Array, unit_rows
@@ -23,24 +24,49 @@ from trimtab.errors import TrimtabError
 from trimtab.methods.base import Method
 from trimtab.stream import Prediction, Predictions, Stream
 from trimtab.task import Task
+from trimtab.text_tower import TextTower
+from trimtab.toy_tower import ToyTower
 
 SAME = 1e-5  # how close `run` and repeated `step`s must be
 
 Check = Callable[[Method, Task, Array], None]
 
 
-def check_method(method: Method, *, classes: int = 7, dim: int = 16, images: int = 150, seed: int = 0) -> None:
-    """Run every check on a method; the first broken promise raises AssertionError."""
+def check_method(
+    method: Method,
+    *,
+    classes: int = 7,
+    dim: int = 16,
+    images: int = 150,
+    seed: int = 0,
+    text_tower: TextTower | None = None,
+) -> None:
+    """Run every check on a method; the first broken promise raises AssertionError.
+
+    `text_tower` replaces the toy one for a method that needs one; `classes` and `dim` must be its own.
+    """
     arguments.instance("method", method, Method, "a method such as MCP()")
     arguments.whole("images", images, least=3)
     for views in (1, 12):
-        task, features = random_stream(classes, dim, views, images, seed)
+        task, features = random_stream(classes, dim, views, images, seed, method.needs)
+        if text_tower is not None:
+            task = Task(task.class_names, task.text_prototypes, task.logit_scale, text_tower)
         for check in CHECKS:
             check(method, task, features)
 
 
-def random_stream(classes: int, dim: int, views: int, images: int, seed: int) -> tuple[Task, Array]:
-    """A task and a stream (N, V, d) around it: easy and hard images, differing views, a gap between modalities."""
+def random_stream(
+    classes: int, dim: int, views: int, images: int, seed: int, needs: Collection[str] = ()
+) -> tuple[Task, Array]:
+    """A task and a stream (N, V, d) around it: easy and hard images, differing views, a gap between modalities.
+
+    `needs` are those of the method to come: "text_tower" puts a toy one into the task.
+    """
+    missing = sorted(set(needs) - {"text_tower"})
+    if missing:
+        raise TrimtabError(
+            f"A random stream has features only, and no {missing[0]}; check the method by tests of its own."
+        )
     for name, size in (("dim", dim), ("views", views), ("images", images)):
         arguments.whole(name, size, least=1)
     arguments.whole("classes", classes, least=2)
@@ -51,7 +77,8 @@ def random_stream(classes: int, dim: int, views: int, images: int, seed: int) ->
     plain = centers[random.integers(classes, size=images)] + noise * unit_rows(random.normal(size=(images, dim)))
     spread = 0.4 * unit_rows(random.normal(size=(images, views, dim)))
     spread[:, 0] = 0
-    return Task([f"class {c}" for c in range(classes)], text, 20.0), unit_rows(plain[:, None] + spread)
+    tower = ToyTower(text, seed=seed) if "text_tower" in needs else None
+    return Task([f"class {c}" for c in range(classes)], text, 20.0, tower), unit_rows(plain[:, None] + spread)
 
 
 def step_equals_run(method: Method, task: Task, features: Array) -> None:
@@ -149,7 +176,8 @@ def memory_is_bounded(method: Method, task: Task, features: Array) -> None:
 def classes_may_be_permuted(method: Method, task: Task, features: Array) -> None:
     """Naming the classes in another order gives the same prediction in that order."""
     order = np.random.default_rng(1).permutation(task.classes)
-    other = Task([task.class_names[c] for c in order], task.text_prototypes[order], task.logit_scale)
+    tower = None if task.text_tower is None else _Reordered(task.text_tower, order)
+    other = Task([task.class_names[c] for c in order], task.text_prototypes[order], task.logit_scale, tower)
     expected = method.start(task).run(features).probabilities[:, order]
     found = method.start(other).run(features).probabilities
     assert np.abs(found - expected).max() <= 10 * SAME, "the order of the classes matters"
@@ -191,6 +219,27 @@ CHECKS: tuple[Check, ...] = (
     other_precisions_are_accepted,
     bad_inputs_are_refused,
 )
+
+
+class _Reordered:
+    """A text tower with its classes in another order."""
+
+    def __init__(self, tower: TextTower, order: NDArray[np.int64]) -> None:
+        self._tower, self._order = tower, order
+        self.start = self._taken(tower.start, order)
+        self.fingerprint = f"{tower.fingerprint} {order.tolist()}"
+
+    def features(self, context: Array) -> Array:
+        return self._tower.features(self._taken(context, np.argsort(self._order)))[self._order]
+
+    def pullback(self, context: Array, slopes: Array) -> Array:
+        back = np.argsort(self._order)
+        return self._taken(self._tower.pullback(self._taken(context, back), slopes[back]), self._order)
+
+    @staticmethod
+    def _taken(context: Array, order: NDArray[np.int64]) -> Array:
+        """A context is in the order of the classes only where each has its own."""
+        return context[order] if context.ndim == 3 else context
 
 
 def _bad_inputs(features: Array) -> dict[str, Array]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trimtab import arguments
-from trimtab.encoders.base import Encoder
+from trimtab.encoders.base import Encoder, image_prompts
+from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, make_views
@@ -39,7 +40,8 @@ class Classifier:
 
     `labels` are what images may show, in words. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name
     or a method with parameters of your own ("zero_shot" does not adapt). With more `views`, random crops of each image
-    are looked at as well; they depend on the image and the seed alone.
+    are looked at as well; they depend on the image and the seed alone. `context`, a file of `trimtab learn coop` or of
+    CoOp's program, takes the place of the templates; it was trained on labels of other images.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Classifier:
         method: str | Method = "mcp",
         templates: str | Sequence[str] = "photo",
         cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
+        context: Path | str | None = None,
         views: int = 1,
         seed: int = 0,
     ) -> None:
@@ -66,9 +69,21 @@ class Classifier:
         self.encoder = arguments.instance("encoder", encoder, Encoder, "an encoder's name or an encoder")
         self.views, self.seed = views, seed
         start = time.perf_counter()
-        text = text_prototypes(encoder, labels, templates, cupl)
+        # A learned context is the text, whatever the method; a method that tunes it starts from it.
+        learned = context is not None
+        tower = text_tower(encoder, labels, context=context) if learned or "text_tower" in chosen.needs else None
+        if learned and cupl is not None:
+            raise TrimtabError("A learned context takes the place of templates and CuPL; give one of them only.")
+        text = tower.features(tower.start) if learned and tower else text_prototypes(encoder, labels, templates, cupl)
         _log.info("%s: texts of %d labels encoded in %.1f s", encoder.name, len(labels), time.perf_counter() - start)
-        self.task = Task(labels, text, encoder.logit_scale)
+        self._by_pixels = "pixels" in chosen.needs
+        self.task = Task(
+            labels,
+            text,
+            encoder.logit_scale,
+            text_tower=tower if "text_tower" in chosen.needs else None,
+            image_prompts=image_prompts(encoder, labels, chosen.name) if self._by_pixels else None,
+        )
         self.stream: Stream = chosen.start(self.task)
 
     @property
@@ -82,10 +97,16 @@ class Classifier:
         `image` is a path, a file's bytes, a Pillow image, or an array of RGB bytes of shape (height, width, 3). One
         that cannot be read is refused before anything is learned from it.
         """
-        return self.classify_features(self.features(image), top=top)
+        return self.classify_features(self.look(image), top=top)
 
-    def classify_features(self, features: NDArray[np.float32], *, top: int | None = None) -> list[Guess]:
-        """The same for an image whose `features` are known: the part that learns, wholly or not at all."""
+    def look(self, image: Picture) -> NDArray[np.float32] | NDArray[np.uint8]:
+        """What the method sees of an image: the features of its views, or their pixels where it needs them."""
+        return self._views(image) if self._by_pixels else self.features(image)
+
+    def classify_features(
+        self, features: NDArray[np.float32] | NDArray[np.uint8], *, top: int | None = None
+    ) -> list[Guess]:
+        """The same for what `look` gave: the part that learns, wholly or not at all."""
         if top is not None:
             arguments.whole("top", top, least=1)
         probabilities = self.stream.step(features).probabilities
@@ -96,10 +117,13 @@ class Classifier:
 
     def features(self, image: Picture) -> NDArray[np.float32]:
         """(V, d): the features of the image's views; nothing is learned."""
+        return self.encoder.encode_images(self._views(image))
+
+    def _views(self, image: Picture) -> NDArray[np.uint8]:
         pixels = _pixels(image)
         # The image's own content stands for its number, so that equal images get equal crops in any order.
         number = zlib.crc32(pixels.tobytes())
-        return self.encoder.encode_images(make_views(pixels, self.encoder.input_size, self.views, self.seed, number))
+        return make_views(pixels, self.encoder.input_size, self.views, self.seed, number)
 
     def save(self, path: str | Path) -> None:
         """Write what it has learned to a file; an older file stays whole if anything goes wrong."""

@@ -24,6 +24,11 @@ BUILT_IN = {
     "boostadapter": "trimtab.methods.boostadapter:BoostAdapter",
     "dpe": "trimtab.methods.dpe:DPE",
     "tps": "trimtab.methods.tps:TPS",
+    "tpt": "trimtab.methods.tpt:TPT",
+    "ctpt": "trimtab.methods.ctpt:CTPT",
+    "rtpt": "trimtab.methods.rtpt:RTPT",
+    "difftpt": "trimtab.methods.difftpt:DiffTPT",
+    "promptalign": "trimtab.methods.promptalign:PromptAlign",
     "mcp": "trimtab.methods.mcp:MCP",
     "mcp_plus": "trimtab.methods.mcp_plus:MCPPlus",
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimtab import arguments
-from trimtab.engine import inputs
+from trimtab.engine import inputs, pixels
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block, Image
 from trimtab.engine.moving_text import RunningText
@@ -27,10 +27,11 @@ BLOCK = 64  # images per matrix product; more gains little and waits longer
 
 @runtime_checkable
 class Steps(Protocol):
-    """What a stream asks of a method. `trimtab.methods.base.Method` has it all but the first three."""
+    """What a stream asks of a method. `trimtab.methods.base.Method` has it, but name, parts and verbs."""
 
     name: ClassVar[str]
     parts: ClassVar[tuple[str, ...]]
+    needs: ClassVar[frozenset[str]]
 
     def new_state(self, task: Task) -> Any:
         """What the method knows before the first image."""
@@ -97,6 +98,7 @@ class Stream:
     def __init__(self, method: Steps, task: Task) -> None:
         self.method = arguments.instance("method", method, Steps, "a method such as MCP()")
         self.task = arguments.instance("task", task, Task, "a trimtab.Task")
+        self._given, self._size = _inputs_of(method, task)
         self.reset()
 
     def reset(self) -> None:
@@ -117,13 +119,13 @@ class Stream:
 
     def step(self, views: ArrayLike) -> Prediction:
         """Take in one image, (V, d) or (d,), and predict it."""
-        image = inputs.one_image(views, self.task.dim)
+        image = self._given.one_image(views, self._size)
         with HoldInterrupts():
             return _first(self._walk(image))
 
     def predict(self, views: ArrayLike) -> Prediction:
         """Predict one image, (V, d) or (d,), without taking it in: nothing is written."""
-        return _first(self._walk(inputs.one_image(views, self.task.dim), learn=False))
+        return _first(self._walk(self._given.one_image(views, self._size), learn=False))
 
     def run(
         self,
@@ -141,13 +143,13 @@ class Stream:
         rows = inputs.stream_rows(features)
         arguments.switch("keep_parts", keep_parts)
         arguments.callback("progress", progress)
-        images, _ = inputs.stream_shape(rows, self.task.dim)
-        inputs.refuse_bad_rows(rows, self.task.dim)  # before the first image is written
+        images, _ = self._given.stream_shape(rows, self._size)
+        self._given.refuse_bad_rows(rows, self._size)  # before the first image is written
         names = self.method.parts if keep_parts else ()
         parts: dict[str, Array] = {name: np.empty((images, self.task.classes), np.float32) for name in names}
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
         done = 0
-        for views in inputs.blocks(rows, self.task.dim, block):
+        for views in self._given.blocks(rows, self._size, block):
             with HoldInterrupts() as interrupts:
                 for image_parts, fused in self._walk(views):
                     for name in names:
@@ -247,6 +249,34 @@ class Stream:
         fill(live, saved.arrays)
         stream.note = saved.note
         return stream
+
+
+class _Inputs(Protocol):
+    """What comes into a stream, checked: `engine.inputs` for features, `engine.pixels` for pixels."""
+
+    def one_image(self, views: ArrayLike, size: int) -> Any:
+        """(1, V, ...)."""
+
+    def stream_shape(self, features: Any, size: int) -> tuple[int, int]:
+        """(images, views)."""
+
+    def refuse_bad_rows(self, features: Any, size: int) -> None:
+        """Before the first image is written."""
+
+    def blocks(self, features: Any, size: int, at_once: int, /) -> Iterator[Any]:
+        """The stream, some images at a time."""
+
+
+def _inputs_of(method: Steps, task: Task) -> tuple[_Inputs, int]:
+    """How the method's images come, and the size that they must have: a dimension, or the side of a picture."""
+    if "pixels" not in method.needs:
+        return inputs, task.dim
+    if task.image_prompts is None:
+        raise TrimtabError(
+            f"{method.name} tunes prompts inside the image tower, so it needs images and an encoder "
+            "maple:<file>+<encoder>; features are not enough."
+        )
+    return pixels, task.image_prompts.input_size
 
 
 def _first(walk: Iterator[tuple[dict[str, Array], Array]]) -> Prediction:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
+from trimtab.image_prompts import ImagePrompts
 from trimtab.text_tower import TextTower
 
 UNIT_TOLERANCE = 1e-2  # float16 text features are unit only to about 1e-3
@@ -19,13 +20,15 @@ class Task:
     """A zero-shot classification task: the class names, one unit text prototype each, and the logit scale.
 
     Shapes: `text_prototypes` (C, d). Everything a method may assume about them is checked here, once. `text_tower` is
-    for the methods that learn prompts; the others need no more than the prototypes.
+    for the methods that learn prompts, `image_prompts` for those that tune them inside the image tower; the others need
+    no more than the prototypes.
     """
 
     class_names: Sequence[str]
     text_prototypes: NDArray[np.float32]
     logit_scale: float = 100.0
     text_tower: TextTower | None = field(default=None, repr=False)
+    image_prompts: ImagePrompts | None = field(default=None, repr=False)
     fingerprint: str = field(init=False, repr=False)
 
     def __init__(
@@ -34,6 +37,7 @@ class Task:
         text_prototypes: ArrayLike,
         logit_scale: float = 100.0,
         text_tower: TextTower | None = None,
+        image_prompts: ImagePrompts | None = None,
     ) -> None:
         names = arguments.names("class_names", class_names)
         text = _checked_text(names, text_prototypes)
@@ -42,7 +46,9 @@ class Task:
         object.__setattr__(self, "text_prototypes", text)
         object.__setattr__(self, "logit_scale", scale)
         object.__setattr__(self, "text_tower", text_tower)
-        object.__setattr__(self, "fingerprint", _fingerprint(names, text, scale, text_tower))
+        object.__setattr__(self, "image_prompts", image_prompts)
+        learning = [part.fingerprint for part in (text_tower, image_prompts) if part is not None]
+        object.__setattr__(self, "fingerprint", _fingerprint(names, text, scale, learning))
 
     @property
     def classes(self) -> int:
@@ -84,14 +90,12 @@ def _checked_text(names: tuple[str, ...], text_prototypes: ArrayLike) -> NDArray
     return text
 
 
-def _fingerprint(
-    names: tuple[str, ...], text: NDArray[np.float32], logit_scale: float, text_tower: TextTower | None
-) -> str:
+def _fingerprint(names: tuple[str, ...], text: NDArray[np.float32], logit_scale: float, learning: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for name in names:
         digest.update(name.encode() + b"\0")
     digest.update(np.float64(logit_scale).tobytes())
     digest.update(text.tobytes())
-    if text_tower is not None:
-        digest.update(text_tower.fingerprint.encode())
+    for fingerprint in learning:
+        digest.update(fingerprint.encode())
     return digest.hexdigest()

@@ -24,7 +24,7 @@ class TextTower(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that the features depend on besides the context: weights, class names, positions."""
+        """A hash of all that learning depends on: weights, class names, where the context stands, and its start."""
 
     def features(self, context: Array) -> Array:
         """(C, d): the unit text features of all classes under a context."""

@@ -32,6 +32,9 @@ Weightings = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records.")]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyperparameter, such as mcp.align_slots=5.")]
+Images = Annotated[
+    list[str] | None, typer.Option(help="Data set or folder behind a store, for methods that need pixels.")
+]
 Tuned = Annotated[list[Path] | None, typer.Option("--tuned", help="Parameters saved by `trimtab tune`.")]
 
 
@@ -47,6 +50,7 @@ def bench(
     change: Changes = None,
     tuned: Tuned = None,
     json: Json = False,
+    images: Images = None,
 ) -> None:
     """Run methods on feature stores, in several orders.
 
@@ -71,6 +75,7 @@ def bench(
         weights=words(weights, "--weights"),
         parameters=changes_of(change or []),
         tuned=[TunedParameters.load(path) for path in tuned or []],
+        images=images or [],
     )
     ran = run_with_progress("bench", plan, out, workers, skip_existing)
     if json:

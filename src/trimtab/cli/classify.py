@@ -14,7 +14,7 @@ import typer
 
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, keep_odd_names
-from trimtab.cli.options import Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
+from trimtab.cli.options import Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
 from trimtab.errors import TrimtabError
 from trimtab.files import FileLock, say
 from trimtab.interrupts import HoldInterrupts, stop_is_an_interrupt
@@ -40,6 +40,7 @@ def classify(
     method: Method = "mcp",
     views: Views = 1,
     templates: Annotated[str, typer.Option(help="Template set, template or file.")] = "photo",
+    context: Context = None,
     state: Annotated[
         Path | None, typer.Option(help="File that keeps what is learned; it is read if it exists.")
     ] = None,
@@ -87,13 +88,13 @@ def classify(
         from trimtab.encoders import load_encoder
 
         chosen = load_encoder(encoder, device=device, precision=precision)
-        classifier = Classifier(chosen, names, method=method, templates=templates, views=views)
+        classifier = Classifier(chosen, names, method=method, templates=templates, context=context, views=views)
         with HoldInterrupts() as interrupts, _kept(classifier, state, lines, notes) as keeper:
             new = ((path, None) for path in images if not lines.has(path))
             for path, line in _interruptible(chain(lines.unlearned, new), interrupts):
                 try:
                     with interrupts.welcome():
-                        features = classifier.features(path)
+                        features = classifier.look(path)
                     guesses = classifier.classify_features(features, top=top)
                 except TrimtabError as error:
                     notes.print(str(error), soft_wrap=True, markup=False)

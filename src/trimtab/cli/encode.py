@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trimtab.cli.options import Cupl, Device, Encoder, Labels, LabelsFile, Precision, Root, Views, choices
+from trimtab.cli.options import Context, Cupl, Device, Encoder, Labels, LabelsFile, Precision, Root, Views, choices
 
 if TYPE_CHECKING:
     from trimtab.data.base import ImageSet
@@ -27,9 +27,14 @@ def encode(
         str | None, typer.Option(help="Template set, template or file; the data set's own if not given.")
     ] = None,
     cupl: Cupl = None,
+    context: Context = None,
     labels: Labels = None,
     labels_file: LabelsFile = None,
     augmix: Annotated[bool, typer.Option("--augmix", help="Apply AugMix to the random crops.")] = False,
+    generated: Annotated[
+        Path | None, typer.Option(help="Folder of generated views, <stem>_<i>.<ext>; they follow the crops.")
+    ] = None,
+    generated_views: Annotated[int, typer.Option(min=1, help="How many of them each image has.")] = 63,
     seed: Annotated[int, typer.Option(help="Seed of the random crops and of what --limit draws.")] = 0,
     dtype: Annotated[
         str, typer.Option(help="float16 or float32.", autocompletion=choices("float16", "float32"))
@@ -66,6 +71,7 @@ def encode(
     else:
         from trimtab.encoders import load_encoder
         from trimtab.features.encode import encode_images
+        from trimtab.images.generated import GeneratedFolder
 
         image_set = _image_set(data, root, labels, labels_file)
         chosen = load_encoder(encoder, device=device, precision=precision)
@@ -79,6 +85,9 @@ def encode(
             dtype=dtype,
             templates=templates,
             cupl=cupl,
+            context=context,
+            generated=GeneratedFolder(generated) if generated else None,
+            generated_views=generated_views,
             limit=limit,
             batch=batch,
             progress=True,

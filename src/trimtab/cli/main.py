@@ -21,13 +21,14 @@ from trimtab.errors import TrimtabError
 
 _log = logging.getLogger(__name__)
 
-# Each verb lives in a module of this name below trimtab.cli, as a function of the same name.
+# Each verb lives in a module of this name below trimtab.cli (with "_" for "-"), as a function of the same name.
 # A verb imports what is heavy inside its function, so that `trimtab --help` is quick.
 VERBS: tuple[str, ...] = (
     "demo",
     "classify",
     "methods",
     "encode",
+    "learn",
     "bench",
     "report",
     "compare",
@@ -37,8 +38,11 @@ VERBS: tuple[str, ...] = (
     "tune",
     "data",
     "prompts",
+    "source-stats",
     "export",
 )
+
+GROUPS = ("learn",)  # verbs that have verbs of their own: a function that makes them
 
 # Packages that only some verbs need, and the extra that brings them.
 EXTRAS = {
@@ -188,5 +192,9 @@ def _with_verbose(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 for _verb in VERBS:
-    _module = importlib.import_module(f"trimtab.cli.{_verb}")
-    app.command(_verb)(_with_verbose(getattr(_module, _verb)))
+    _name = _verb.replace("-", "_")
+    _found = getattr(importlib.import_module(f"trimtab.cli.{_name}"), _name)
+    if _verb in GROUPS:
+        app.add_typer(_found(_with_verbose), name=_verb)
+    else:
+        app.command(_verb)(_with_verbose(_found))

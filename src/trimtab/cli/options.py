@@ -59,6 +59,9 @@ Device = Annotated[
 Precision = Annotated[str, typer.Option(help="fp32, fp16 or bf16.", autocompletion=choices("fp32", "fp16", "bf16"))]
 Views = Annotated[int, typer.Option(min=1, max=10_000, help="Views per image: the image itself, then random crops.")]
 Cupl = Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")]
+Context = Annotated[
+    Path | None, typer.Option(help="Context file of `trimtab learn coop`, or CoOp's own; instead of templates.")
+]
 
 # The method, and the stream it runs on.
 Method = Annotated[

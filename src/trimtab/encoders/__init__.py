@@ -17,6 +17,7 @@ KINDS: Final[dict[str, tuple[str, str, str]]] = {
     "openai": ("trimtab.encoders.openai", "openai:<ViT-B/16, RN50, ... or file.pt>", "clip"),
     "openclip": ("trimtab.encoders.openclip", "openclip:<model>/<weights or file>", "clip"),
     "onnx": ("trimtab.encoders.onnx", "onnx:<folder>", "onnx"),
+    "maple": ("trimtab.encoders.maple", "maple:<file>+<encoder>", "clip"),
 }
 PRECISIONS: Final = ("fp32", "fp16", "bf16")
 

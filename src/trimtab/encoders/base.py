@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
+from trimtab.image_prompts import ImagePrompts
 
 
 @runtime_checkable
@@ -39,6 +40,18 @@ class Encoder(Protocol):
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentences -> (n, d) unit features."""
+
+
+def image_prompts(encoder: Encoder, class_names: Sequence[str], method: str) -> ImagePrompts:
+    """The prompts inside an encoder's towers, for a method that tunes them; most encoders have none."""
+    bring = getattr(encoder, "image_prompts", None)
+    if bring is None:
+        raise TrimtabError(
+            f"{method} tunes prompts inside the towers, but {encoder.name} has none; use an encoder "
+            "maple:<file>+<encoder>, whose file comes from `trimtab learn maple`."
+        )
+    found: ImagePrompts = bring(class_names)
+    return found
 
 
 def checked_pixels(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:

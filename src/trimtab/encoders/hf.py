@@ -12,6 +12,7 @@ from transformers.utils import cached_file, logging
 
 from trimtab.encoders.base import first_line
 from trimtab.encoders.damage import refuse_damaged
+from trimtab.encoders.prompted.layouts import transformers_layout
 from trimtab.encoders.tokens import TextTokens
 from trimtab.encoders.torch_encoder import PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
@@ -86,6 +87,7 @@ def _encoder(name: str, source: str, device: str, precision: str) -> TorchEncode
         pixel_scale=_pixel_scale(settings),
         logit_scale=_logit_scale(model),
         logit_bias=float(model.logit_bias.detach()) if hasattr(model, "logit_bias") else 0.0,
+        causal_text=transformers_layout if config.model_type == "clip" else None,
         device=device,
         precision=precision,
     )

@@ -74,7 +74,7 @@ def _write_files(encoder: "TorchEncoder", tokens: TextTokens, folder: Path) -> N
     # A tokenizer that always fills up the context leaves no second axis to vary.
     shape = {0: "texts"} if tokens.fixed_length else {0: "texts", 1: "length"}
     limits = {"length": tokens.context}
-    export_onnx(encoder.text_tower, (ids, mask), ["tokens", "mask"], [shape, shape], folder / "text.onnx", limits)
+    export_onnx(encoder.sentence_tower, (ids, mask), ["tokens", "mask"], [shape, shape], folder / "text.onnx", limits)
     tokens.save(folder / "tokenizer.json")
     settings = {
         "format": FORMAT,

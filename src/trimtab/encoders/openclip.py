@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from trimtab.encoders.openai.encoder import DEVIATION, MEAN, clip_encoder
 from trimtab.encoders.openai.resnet import HEAD_WIDTH
+from trimtab.encoders.prompted.layouts import openai_layout
 from trimtab.encoders.tokens import Tokenize, Tokens
 from trimtab.encoders.torch_encoder import EncodeText, PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
@@ -99,6 +100,7 @@ def _through_the_package(name: str, model_name: str, weights: str, device: str, 
         pixel_scale=PixelScale.from_mean_and_deviation(settings["mean"], settings["std"]),
         logit_scale=float(model.logit_scale.detach().float().exp()),
         logit_bias=0.0 if getattr(model, "logit_bias", None) is None else float(model.logit_bias.detach()),
+        causal_text=openai_layout,
         device=device,
         precision=precision,
     )
@@ -107,6 +109,7 @@ def _through_the_package(name: str, model_name: str, weights: str, device: str, 
 def _tokenize_with(tokenizer: Any) -> Tokenize:
     def tokenize(texts: Sequence[str]) -> tuple[Tokens, Tokens]:
         tokens = tokenizer(list(texts)).to(torch.int64).numpy()  # cuts what is too long, keeping the end mark
-        return tokens, np.ones_like(tokens)
+        ends = tokens.argmax(axis=1, keepdims=True)  # CLIP's end mark; towers that end otherwise read no mask
+        return tokens, (np.arange(tokens.shape[1]) <= ends).astype(np.int64)
 
     return tokenize

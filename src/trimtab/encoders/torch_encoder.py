@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from trimtab.encoders.base import checked_pixels, checked_texts, unit_features
+from trimtab.encoders.prompted import WORDS, GivenContext
+from trimtab.encoders.prompted.causal import CausalText
+from trimtab.encoders.prompted.making import make_tower
+from trimtab.encoders.prompted.tower import PromptedTower
 from trimtab.encoders.tokens import Tokenize
 from trimtab.errors import TrimtabError
 
@@ -53,10 +57,13 @@ class ImageTower(torch.nn.Module):
         self.register_buffer("offset", torch.tensor(scale.offset).view(1, 3, 1, 1))
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Scale in float32 whatever the precision: bytes times a small factor would lose digits in half precision."""
-        scaled = pixels.permute(0, 3, 1, 2).to(torch.float32) * self.factor + self.offset
-        features: torch.Tensor = self.inner(scaled.to(next(self.inner.parameters()).dtype))
+        """Features in float32 whatever the precision."""
+        features: torch.Tensor = self.inner(self.scaled(pixels).to(next(self.inner.parameters()).dtype))
         return features.to(torch.float32)
+
+    def scaled(self, pixels: torch.Tensor) -> torch.Tensor:
+        """(B, 3, size, size) in float32: bytes times a small factor would lose digits in half precision."""
+        return pixels.permute(0, 3, 1, 2).to(torch.float32) * self.factor + self.offset
 
 
 class EncodeText(torch.nn.Module):
@@ -89,7 +96,8 @@ class TorchEncoder:
     """Two towers in torch and a tokenizer.
 
     `model` owns all weights; `image` and `text` are modules that call its two halves. `variant` names what else changes
-    the features, such as an activation that the weights do not tell; it is part of the fingerprint.
+    the features, such as an activation that the weights do not tell; it is part of the fingerprint. `causal_text` finds
+    in `model` what prompts can be learned through.
     """
 
     def __init__(
@@ -105,6 +113,7 @@ class TorchEncoder:
         logit_scale: float,
         logit_bias: float = 0.0,
         variant: str = "",
+        causal_text: Callable[[Any], CausalText] | None = None,
         device: str = "cpu",
         precision: str = "fp32",
     ) -> None:
@@ -116,9 +125,19 @@ class TorchEncoder:
         self._device = usable_device(device)
         self._settings = json.dumps([input_size, pixel_scale.factor, pixel_scale.offset, precision]) + variant
         model = model.eval().requires_grad_(False).to(device=self._device, dtype=DTYPES[precision])
-        self._model = model
+        self._model, self._causal_text = model, causal_text
         self.image_tower = ImageTower(image, pixel_scale).to(self._device).eval()
-        self.text_tower = TextTower(text).eval()
+        self.sentence_tower = TextTower(text).eval()
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The module that owns all weights."""
+        return self._model
+
+    @property
+    def model_device(self) -> torch.device:
+        """Where the weights are."""
+        return self._device
 
     @cached_property
     def dim(self) -> int:
@@ -144,6 +163,36 @@ class TorchEncoder:
         """Sentences -> (n, d) unit features."""
         return unit_features(self._text_features, checked_texts(texts), TEXTS_AT_ONCE, self.dim)
 
+    def text_tower(
+        self,
+        class_names: Sequence[str],
+        *,
+        words: str = WORDS,
+        position: str | None = None,
+        context: GivenContext = None,
+    ) -> PromptedTower:
+        """The text tower of these classes as a function of a context, which starts at the embeddings of `words`.
+
+        `context` starts it elsewhere: at an array (L, w) or (classes, L, w), or at a file that `trimtab learn` or
+        CoOp's program wrote. `position` says where names stand: at the end (the default), in the middle or in front.
+        """
+        if self._causal_text is None:
+            raise TrimtabError(
+                f"Prompts cannot be learned through the text tower of {self.name}; "
+                "use lite, or a CLIP under hf:, openai: or openclip:."
+            )
+        return make_tower(
+            self._causal_text(self._model),
+            self.tokenize,
+            class_names,
+            words=words,
+            position=position,
+            context=context,
+            encoder=self.name,
+            encoder_fingerprint=self.fingerprint,
+            device=self._device,
+        )
+
     def _image_features(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         with torch.inference_mode():
             features: NDArray[np.float32] = self.image_tower(torch.from_numpy(pixels).to(self._device)).cpu().numpy()
@@ -152,7 +201,7 @@ class TorchEncoder:
     def _text_features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         tokens, mask = (torch.from_numpy(array).to(self._device) for array in self.tokenize(texts))
         with torch.inference_mode():
-            features: NDArray[np.float32] = self.text_tower(tokens, mask).cpu().numpy()
+            features: NDArray[np.float32] = self.sentence_tower(tokens, mask).cpu().numpy()
         return features
 
 

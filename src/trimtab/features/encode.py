@@ -1,6 +1,6 @@
 """Encode a data set once: images in, a feature store out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from trimtab import arguments
 from trimtab.data.base import ImageSet
 from trimtab.encoders.base import Encoder
+from trimtab.encoders.prompted import text_tower
+from trimtab.encoders.prompted.context_files import read_context
 from trimtab.errors import TrimtabError
+from trimtab.features.contexts import keep_context
 from trimtab.features.manifest import StoreInfo
 from trimtab.features.store import FeatureStore
 from trimtab.features.writer import FeatureWriter
+from trimtab.images.generated import ViewSource, further_views
 from trimtab.images.loader import ViewBatch, ViewLoader
 from trimtab.images.views import check_view_options
 from trimtab.prompts import templates_for, text_prototypes
@@ -35,6 +39,9 @@ def encode_images(
     dtype: str = "float16",
     templates: str | Sequence[str] | None = None,
     cupl: Cupl | Path | str | None = None,
+    context: str | Path | None = None,
+    generated: ViewSource | None = None,
+    generated_views: int = 63,
     limit: int | None = None,
     batch: int = 64,
     workers: int | None = None,
@@ -44,27 +51,35 @@ def encode_images(
 
     Started again on the same folder it continues where it was stopped, however it was stopped; on a finished store it
     only opens it. Images that cannot be read get no row; the store's `skipped` names them with the reason.
-    `templates` are the data set's own unless given; `limit` takes that many images, drawn by the seed, in their
-    order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
+    `templates` are the encoder's or the data set's own unless given; `limit` takes that many images, drawn by the seed,
+    in their order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
+
+    `context`, a file of `trimtab learn` or of CoOp's program, takes the place of templates; the store says whose labels
+    it was trained on, and keeps it, so that prompt tuning starts from it. `generated` gives further views of an image
+    (`trimtab.images.generated`).
     """
     check_view_options(views, seed)
     arguments.switch("augmix", augmix)
     arguments.switch("progress", progress)
     arguments.instance("image_set", image_set, ImageSet, "an ImageSet, as trimtab.data.load_dataset gives")
     arguments.instance("encoder", encoder, Encoder, "an encoder, as trimtab.load_encoder gives")
+    if generated is not None and generated_views < 1:
+        raise TrimtabError(f"generated_views must be 1 or more, not {generated_views}.")
+    if context is not None and (templates is not None or cupl is not None):
+        raise TrimtabError("A learned context takes the place of templates and CuPL; give one of them only.")
     chosen = _chosen(image_set, limit, seed)
-    patterns = templates_for(image_set.templates if templates is None else templates, image_set.name)
     if len(image_set.class_names) < 2:
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
-    text = text_prototypes(encoder, image_set.class_names, patterns, cupl)
+    text, prompts = _text(image_set, encoder, templates, cupl, context)
+    further = generated_views if generated is not None else 0
     info = StoreInfo(
         dataset=image_set.name,
         encoder=encoder.name,
         encoder_fingerprint=encoder.fingerprint,
-        preprocessing=_preprocessing(encoder.input_size, views, augmix),
-        prompts=" | ".join(patterns) + (" + CuPL" if cupl is not None else ""),
+        preprocessing=_preprocessing(encoder.input_size, views, augmix, further),
+        prompts=prompts,
         seed=seed,
-        views=views,
+        views=views + further,
         dim=encoder.dim,
         dtype=dtype,
         logit_scale=float(encoder.logit_scale),
@@ -81,6 +96,8 @@ def encode_images(
             views=views,
             seed=seed,
             augmix=augmix,
+            generated=_generated_of(image_set, generated, further),
+            generated_views=further,
             batch=batch,
             workers=workers,
         )
@@ -90,6 +107,8 @@ def encode_images(
                 _write(writer, encoder, loaded, chosen)
                 bar.update(task, completed=writer.next_image)
         writer.finish()
+    if context is not None:
+        keep_context(Path(out).expanduser(), context)
     return FeatureStore.open(out)
 
 
@@ -110,7 +129,33 @@ def _chosen(image_set: ImageSet, limit: int | None, seed: int) -> NDArray[np.int
     return np.sort(np.random.default_rng(seed).choice(total, limit, replace=False))
 
 
-def _preprocessing(size: int, views: int, augmix: bool) -> dict[str, Any]:
+def _text(
+    image_set: ImageSet,
+    encoder: Encoder,
+    templates: str | Sequence[str] | None,
+    cupl: Cupl | Path | str | None,
+    context: str | Path | None,
+) -> tuple[NDArray[np.float32], str]:
+    """The text prototypes, and in one line where they come from."""
+    if context is not None:
+        tower = text_tower(encoder, image_set.class_names, context=context)
+        return tower.features(tower.start), str(read_context(context))
+    own = getattr(encoder, "template", None)  # of an encoder whose prompts stand in the place of certain words
+    patterns = templates_for(templates or own or image_set.templates, image_set.name)
+    text = text_prototypes(encoder, image_set.class_names, patterns, cupl)
+    said = " | ".join(patterns) + (" + CuPL" if cupl is not None else "")
+    return text, f"{said}, {encoder.learned_prompts}" if hasattr(encoder, "learned_prompts") else said
+
+
+def _generated_of(
+    image_set: ImageSet, source: ViewSource | None, count: int
+) -> Callable[[int, NDArray[np.uint8]], Sequence[NDArray[np.uint8]]] | None:
+    if source is None:
+        return None
+    return lambda index, image: further_views(source, str(image_set.ids[index]), image, count)
+
+
+def _preprocessing(size: int, views: int, augmix: bool, generated: int) -> dict[str, Any]:
     """All that decides the pixels besides the image and the seed; a change of the rules must change it.
 
     It is part of every store's fingerprint: another spelling would make the same features a different store.
@@ -121,6 +166,8 @@ def _preprocessing(size: int, views: int, augmix: bool) -> dict[str, Any]:
             "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3, bilinear), mirrored half the time"
         )
         described["augmix"] = augmix
+    if generated:
+        described["generated"] = f"{generated} generated views, each as the plain one"
     return described
 
 

@@ -1,6 +1,6 @@
 """FeatureStore: features encoded once, then memory-mapped forever."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features.arrays import write_arrays
+from trimtab.features.contexts import context_of
 from trimtab.features.manifest import MANIFEST, TEXT, UNFINISHED, Manifest, StoreInfo, read_manifest
 from trimtab.features.rows import Rows, Selection, ShardedRows
+from trimtab.features.towers import tower_of
 from trimtab.files import sha256_of
 from trimtab.task import Task
+from trimtab.text_tower import TextTower
 
 if TYPE_CHECKING:
     from trimtab.encoders.base import Encoder
@@ -133,9 +136,20 @@ class FeatureStore:
         text: NDArray[np.float32] = np.load(self.path / TEXT, allow_pickle=False)
         return text
 
-    def task(self) -> Task:
-        """The task that the features are for."""
-        return Task(self.class_names, self.text_prototypes, self.info.logit_scale)
+    def task(self, needs: Collection[str] = (), *, text_tower: TextTower | None = None) -> Task:
+        """The task that the features are for, with what a method `needs` beyond them.
+
+        A text tower is brought by the encoder that made the store, unless one is given; it starts from the learned
+        context that the store was encoded with, or else from "a photo of a".
+        """
+        pixels = sorted(set(needs) - {"text_tower"})
+        if pixels:
+            raise TrimtabError(f"{self.path} holds features and no {pixels[0]}, which this method needs.")
+        if "text_tower" in needs and text_tower is None:
+            text_tower = tower_of(
+                self.info.encoder, self.info.encoder_fingerprint, self.class_names, context_of(self.path)
+            )
+        return Task(self.class_names, self.text_prototypes, self.info.logit_scale, text_tower)
 
     @property
     def rows_checked(self) -> bool:

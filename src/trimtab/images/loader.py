@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
-from trimtab.images.views import check_view_options, make_views
+from trimtab.images.views import check_view_options, make_views, resize_shorter_and_crop
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,9 @@ class ViewLoader:
     """Iterate over `ViewBatch`es of about `batch` views.
 
     `load(i)` gives image i as RGB bytes and is called from several threads at once; a `TrimtabError` from it marks the
-    image as unreadable. Decoding and resizing release the GIL, so threads are enough, and nothing is pickled. At most
-    a few batches are held at any time, however slow the encoder is.
+    image as unreadable. `generated(i, image)` gives `generated_views` further images, which become its last views (see
+    `trimtab.images.generated`). Decoding and resizing release the GIL, so threads are enough, and nothing is pickled.
+    At most a few batches are held at any time, however slow the encoder is.
     """
 
     def __init__(
@@ -40,6 +41,8 @@ class ViewLoader:
         views: int = 1,
         seed: int = 0,
         augmix: bool = False,
+        generated: Callable[[int, NDArray[np.uint8]], Sequence[NDArray[np.uint8]]] | None = None,
+        generated_views: int = 0,
         batch: int = 64,
         workers: int | None = None,
     ) -> None:
@@ -51,8 +54,9 @@ class ViewLoader:
         arguments.switch("augmix", augmix)
         self._load, self._indices = load, indices
         self._size, self._views, self._seed, self._augmix = size, views, seed, augmix
+        self._generated, self._all_views = generated, views + (generated_views if generated else 0)
         self._workers = workers or usable_cores()
-        self.images_per_batch = max(1, batch // views)
+        self.images_per_batch = max(1, batch // self._all_views)
         # Enough batches under way to occupy every worker while the encoder is busy with another one.
         self._ahead = max(2, -(-2 * self._workers // self.images_per_batch))
 
@@ -74,14 +78,18 @@ class ViewLoader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _submit(self, pool: ThreadPoolExecutor, indices: Sequence[int]) -> "_PendingBatch":
-        pixels = np.empty((len(indices), self._views, self._size, self._size, 3), dtype=np.uint8)
+        pixels = np.empty((len(indices), self._all_views, self._size, self._size, 3), dtype=np.uint8)
         jobs = [pool.submit(self._fill, slot, int(index)) for slot, index in zip(pixels, indices, strict=True)]
         return _PendingBatch(indices, pixels, jobs)
 
     def _fill(self, slot: NDArray[np.uint8], index: int) -> str | None:
         try:
             image = self._load(index)
-            make_views(image, self._size, self._views, self._seed, index, augmix=self._augmix, out=slot)
+            own = slot[: self._views]
+            make_views(image, self._size, self._views, self._seed, index, augmix=self._augmix, out=own)
+            if self._generated:
+                for place, further in enumerate(self._generated(index, image), start=self._views):
+                    slot[place] = resize_shorter_and_crop(further, self._size)
         except TrimtabError as error:
             return str(error)
         return None

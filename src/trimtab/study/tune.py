@@ -169,7 +169,7 @@ class _Measure:
     """Accuracy in percent of a method under some parameters, on some images of a store in their order."""
 
     def __init__(self, store: FeatureStore, method: str, positions: NDArray[np.int64]) -> None:
-        self._method, self._task = method, store.task()
+        self._method, self._task = method, store.task(make_method(method).needs)
         self._rows, self._labels = store.rows(positions), store.labels[positions]
 
     def __call__(self, parameters: dict[str, Any]) -> float:

@@ -19,13 +19,15 @@ from numpy.typing import NDArray
 from trimtab.encoders.base import checked_pixels, checked_texts, first_line, unit_features, unit_rows
 from trimtab.encoders.lite.build import export_image_tower, export_text_tower, fit_bridge
 from trimtab.encoders.lite.built_once import built_once
-from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model
+from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model, text_tokens
 from trimtab.encoders.onnx import IMAGES_AT_ONCE, TEXTS_AT_ONCE, open_session, run_session
+from trimtab.encoders.prompted import WORDS, GivenContext
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 from trimtab.files import cache_folder, sha256_of
 
 if TYPE_CHECKING:
+    from trimtab.encoders.prompted.tower import PromptedTower
     from trimtab.encoders.torch_encoder import TorchEncoder
 
 SENTENCE_DIM = 384
@@ -62,6 +64,29 @@ class LiteEncoder:
     def encode_texts(self, texts: Sequence[str]) -> Array:
         """Sentences -> (n, 1280) unit directions in the space of the image features."""
         return unit_rows(self._embed(checked_texts(texts)) @ self._bridge)
+
+    def text_tower(
+        self,
+        class_names: Sequence[str],
+        *,
+        words: str = WORDS,
+        position: str | None = None,
+        context: GivenContext = None,
+    ) -> "PromptedTower":
+        """The text tower of these classes as a function of a context; see `TorchEncoder.text_tower`. It needs torch."""
+        from trimtab.encoders.lite.towers import sentences_from_embeddings
+        from trimtab.encoders.prompted.making import make_tower
+
+        return make_tower(
+            sentences_from_embeddings(self._bridge),
+            text_tokens(),
+            class_names,
+            words=words,
+            position=position,
+            context=context,
+            encoder=self.name,
+            encoder_fingerprint=self.fingerprint,
+        )
 
     def in_torch(self) -> "TorchEncoder":
         """The same encoder as torch modules, for export."""

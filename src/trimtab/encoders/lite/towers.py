@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertModel, logging
 
-from trimtab.encoders.lite.sources import image_weights, text_model, text_tokens
+from trimtab.encoders.lite.sources import LONGEST_TEXT, image_weights, text_model, text_tokens
+from trimtab.encoders.prompted.sentences import BridgedText
 from trimtab.encoders.torch_encoder import ImageTower, PixelScale, TorchEncoder
 
 SCALE = PixelScale((1 / 128,) * 3, (-127 / 128,) * 3)  # (byte - 127) / 128
@@ -60,6 +61,12 @@ class BridgedSentences(nn.Module):
 def image_tower() -> ImageTower:
     """A torch module: (B, 224, 224, 3) bytes -> (B, 1280) features."""
     return ImageTower(PooledFeatures(), SCALE).eval()
+
+
+def sentences_from_embeddings(bridge: NDArray[float32]) -> BridgedText:
+    """The text tower from word embeddings on, for prompts that are learned."""
+    network = SentenceEncoder().eval().requires_grad_(False).network
+    return BridgedText(network, torch.from_numpy(bridge), LONGEST_TEXT)
 
 
 def lite_in_torch(bridge: NDArray[float32], logit_scale: float) -> TorchEncoder:

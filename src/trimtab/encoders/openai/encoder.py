@@ -10,6 +10,7 @@ from trimtab.encoders.openai.checkpoint import read_checkpoint
 from trimtab.encoders.openai.model import OpenAIClip, QuickGELU
 from trimtab.encoders.openai.resnet import HEAD_WIDTH
 from trimtab.encoders.openai.tokenizer import clip_tokens
+from trimtab.encoders.prompted.layouts import openai_layout
 from trimtab.encoders.torch_encoder import EncodeText, PixelScale, TorchEncoder
 from trimtab.errors import TrimtabError
 
@@ -53,6 +54,7 @@ def clip_encoder(
         pixel_scale=PixelScale.from_mean_and_deviation(mean, deviation),
         logit_scale=float(model.logit_scale.detach().exp()),
         variant="" if openai_like else f"quick_gelu={quick_gelu} head_width={head_width}",
+        causal_text=openai_layout,
         device=device,
         precision=precision,
     )

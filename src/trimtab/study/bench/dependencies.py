@@ -21,6 +21,12 @@ from trimtab.study.bench import predicting
 
 # Imported on the way, but no figure passes through them: saving a stream, and finding a method by its name.
 BESIDE = frozenset({"trimtab.engine.state_io", "trimtab.methods", "trimtab.registry"})
+# What the figures of a method that learns prompts pass through as well; the weights are in the store's fingerprint.
+TEXT_TOWERS = (
+    "trimtab.encoders.prompted.making",
+    "trimtab.encoders.prompted.layouts",
+    "trimtab.encoders.prompted.sentences",
+)
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -39,7 +45,7 @@ def modules_behind(method: type[Method]) -> frozenset[str]:
     """The names of the modules that a method's figures pass through."""
     homes = {base.__module__ for base in method.__mro__}
     packages = {_top(predicting.__name__), *map(_top, homes)} - sys.stdlib_module_names
-    waiting = {predicting.__name__, metrics.__name__, *homes}
+    waiting = {predicting.__name__, metrics.__name__, *homes, *(TEXT_TOWERS if "text_tower" in method.needs else ())}
     found: set[str] = set()
     while waiting:
         module = waiting.pop()

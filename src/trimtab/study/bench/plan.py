@@ -39,6 +39,7 @@ class Run:
     views: int | None = None  # only the first so many views; None: all
     variant: str = ""  # what sets the run apart from the plain method, for people
     tuned_on: str = ""  # the fingerprint of the store whose labels the parameters were chosen on, if any
+    images: str = ""  # the data set behind the store, for a method that needs pixels; it does not set runs apart
 
     def file_of(self, weights: str) -> str:
         """Where the record of one way of weighing goes, below the folder of results."""
@@ -81,11 +82,12 @@ def make_plan(
     weights: Sequence[str] = ("fixed",),
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     tuned: Sequence[TunedParameters] = (),
+    images: Sequence[str] = (),
 ) -> Plan:
     """Every method on every store in every order, drawn with `seeds` seeds. Zero-shot is added if it is not named.
 
     `parameters` maps a method's name to those of its hyper-parameters that shall differ from the defaults. Each of
-    `tuned` adds a row of its own.
+    `tuned` adds a row of its own. `images` are the data sets behind the stores, for methods that need pixels.
     """
     arguments.names_or_paths("stores", stores)
     arguments.names("orders", orders)
@@ -104,8 +106,7 @@ def make_plan(
         for order in orders:
             order_by_name(order, labels=store.labels, domains=store.domains)  # refuses a bad order now
             for seed in range(1 if order == "stored" else seeds):
-                where = (str(path), store.info.dataset, store.fingerprint)
-                runs += [row.run(*where, order=order, seed=seed, weights=weights) for row in rows]
+                runs += [row.run(path, store, order=order, seed=seed, weights=weights, images=images) for row in rows]
     return Plan(tuple(runs))
 
 
@@ -117,11 +118,20 @@ class _Row:
         self._parameters, self._tuned_on = parameters, tuned_on
         self._variant = variant or ", ".join(f"{key}={value}" for key, value in parameters.items())
 
-    def run(self, store: str, dataset: str, fingerprint: str, *, order: str, seed: int, weights: Sequence[str]) -> Run:
+    def run(
+        self,
+        path: str | Path,
+        store: FeatureStore,
+        *,
+        order: str,
+        seed: int,
+        weights: Sequence[str],
+        images: Sequence[str],
+    ) -> Run:
         return Run(
-            store=store,
-            dataset=dataset,
-            fingerprint=fingerprint,
+            store=str(path),
+            dataset=store.info.dataset,
+            fingerprint=store.fingerprint,
             method=self._method.name,
             parameters=self._parameters,
             order=order,
@@ -129,16 +139,21 @@ class _Row:
             weights=possible_weights(self._method, weights),
             variant=self._variant,
             tuned_on=self._tuned_on,
+            images=images_behind(store, images, self._method.name, path) if "pixels" in self._method.needs else "",
         )
 
 
 def method_names(methods: Iterable[str]) -> tuple[str, ...]:
-    """Names with "all" spelled out, zero-shot first, each once."""
-    names = [name for given in methods for name in (list_methods() if given == "all" else [given])]
+    """Names with "all" spelled out (but for those that need pixels, and so hours), zero-shot first, each once."""
+    names = [name for given in methods for name in (_without_pixels() if given == "all" else [given])]
     for name in names:
         if name not in list_methods():
             raise TrimtabError(f"There is no method {name!r}; the methods are all, {', '.join(list_methods())}.")
     return tuple(dict.fromkeys([BASELINE, *names]))
+
+
+def _without_pixels() -> list[str]:
+    return [name for name in list_methods() if "pixels" not in make_method(name).needs]
 
 
 def possible_weights(method: Method, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -171,6 +186,19 @@ def labeled_store(path: str | Path) -> FeatureStore:
     if not (store.labels >= 0).any():
         raise TrimtabError(f"{path} has no labels, so nothing can be scored on it; benchmark a labeled set.")
     return store
+
+
+def images_behind(store: FeatureStore, given: Sequence[str], method: str, path: str | Path) -> str:
+    """Which of the given data sets a store's images are in, or one sentence on what is missing."""
+    dataset = store.info.dataset
+    for data in given:
+        if dataset in (data, Path(data).name):
+            return data
+    if len(given) == 1:
+        return given[0]
+    raise TrimtabError(
+        f"{method} needs pixels, which {path} does not hold; say where the images of {dataset} are, with --images."
+    )
 
 
 def _plain(name: str) -> str:

@@ -5,8 +5,10 @@ import json
 import os
 import platform
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +19,19 @@ from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
+from trimtab.stream import Predictions, Stream
 from trimtab.study import metrics
 from trimtab.study.bench.dependencies import code_fingerprint
-from trimtab.study.bench.measures import forget_peak_memory, peak_memory_mb, state_mb, step_times
+from trimtab.study.bench.measures import STEPS, forget_peak_memory, peak_memory_mb, state_mb, step_times
 from trimtab.study.bench.plan import BASELINE, Run
 from trimtab.study.bench.predicting import OrderedRows, rows_in_order, weigh, with_fixed_weights
 from trimtab.study.bench.record import FAILED, SCORES, About, Cost, Record, packed
 from trimtab.study.bench.rows import views_title
 from trimtab.study.costs import gflops_per_image
 from trimtab.task import Task
+
+if TYPE_CHECKING:
+    from trimtab.study.bench.by_pixels import PixelRows
 
 WARM_UP = 3  # images that a throw-away stream sees first, so that compiling is not timed
 
@@ -43,19 +49,41 @@ def execute(run: Run) -> list[Record]:
     rows = rows_in_order(store, run.order, run.seed, run.views)
     abouts = {weights: _about(run, store, method, len(rows), weights) for weights in run.weights}
     try:
-        return _measured(run, store.task(), method, rows, abouts)
+        if "pixels" in method.needs:
+            from trimtab.study.bench.by_pixels import prepare
+
+            return _measured(run, *prepare(run, store, method), method, abouts)
+        task = store.task(method.needs)
+        with _one_thread_of_torch(task):
+            return _measured(run, task, rows, method, abouts)
     except Exception as error:
         return [_failed(about, method, error) for about in abouts.values()]
 
 
-def _measured(run: Run, task: Task, method: Method, rows: OrderedRows, abouts: dict[str, About]) -> list[Record]:
+@contextmanager
+def _one_thread_of_torch(task: Task) -> Iterator[None]:
+    """Costs are those of one thread; torch, which comes with a text tower, would take all cores."""
+    if task.text_tower is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _measured(
+    run: Run, task: Task, rows: "OrderedRows | PixelRows", method: Method, abouts: dict[str, About]
+) -> list[Record]:
     method.start(task).run(rows[0:WARM_UP])
     forget_peak_memory()
     stream = method.start(task)
-    start = time.perf_counter()
-    predictions = stream.run(rows, keep_parts=run.weights != ("fixed",))
-    seconds = time.perf_counter() - start
-    compactness = _compactness(rows) if run.method == BASELINE else None
+    predictions, seconds = _timed(run, stream, rows)
+    compactness = _compactness(rows) if run.method == BASELINE and isinstance(rows, OrderedRows) else None
     gflops = gflops_per_image(method, classes=task.classes, dim=task.dim, views=rows.shape[1])
     records = []
     for weights, about in abouts.items():
@@ -77,11 +105,22 @@ def _measured(run: Run, task: Task, method: Method, rows: OrderedRows, abouts: d
         )
         records.append(_scored(about, method, scores, values, cost, compactness))
     # Timed last: these steps write into the caches.
-    waits = step_times(stream, rows)
+    waits = step_times(stream, rows, steps=STEPS if isinstance(rows, OrderedRows) else WARM_UP)
     for record in records:
         if record.cost is not None:
             record.cost.step_ms.update(waits)
     return records
+
+
+def _timed(run: Run, stream: Stream, rows: "OrderedRows | PixelRows") -> tuple[Predictions, float]:
+    """The predictions, and the seconds that they took."""
+    if isinstance(rows, OrderedRows):
+        start = time.perf_counter()
+        predictions = stream.run(rows, keep_parts=run.weights != ("fixed",))
+        return predictions, time.perf_counter() - start
+    from trimtab.study.bench.by_pixels import run_resumable
+
+    return run_resumable(run, stream, rows, code_fingerprint(type(stream.method)))
 
 
 def _compactness(rows: OrderedRows) -> float | None:
@@ -139,7 +178,7 @@ def _about(run: Run, store: FeatureStore, method: Method, images: int, weights: 
         dataset=run.dataset,
         store=run.store,
         store_fingerprint=run.fingerprint,
-        task_fingerprint=store.task().fingerprint,
+        task_fingerprint=store.task().fingerprint,  # without what a method brings: rows of a table share it
         encoder=store.info.encoder,
         prompts=store.info.prompts,
         class_names=list(store.class_names),

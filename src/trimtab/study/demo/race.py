@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.features import FeatureStore
 from trimtab.fusion import oracle_weights
-from trimtab.methods import list_methods, make_method
+from trimtab.methods import list_methods, make_method, method_class
 from trimtab.stream import Predictions, Stream
 
 INTERVAL = 1.959964  # standard deviations on either side that hold 95 % of a normal distribution
@@ -50,7 +50,7 @@ class Weighing:
 
 def run_methods(store: FeatureStore) -> dict[str, Finish]:
     """Every method that needs nothing but features, on the stored images in their order."""
-    return {name: run_method(name, store) for name in list_methods()}
+    return {name: run_method(name, store) for name in list_methods() if not method_class(name).needs}
 
 
 def run_method(name: str, store: FeatureStore) -> Finish:

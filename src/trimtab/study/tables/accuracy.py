@@ -5,6 +5,7 @@ import numpy as np
 from trimtab.study.bench.plan import WEIGHTS
 from trimtab.study.bench.rows import RowKey, images_title, is_part, mean_accuracy, spread, title_of, weights_title
 from trimtab.study.tables.groups import Group
+from trimtab.study.tables.learned_prompts import notes_on_learned_prompts
 from trimtab.study.tables.published import CROSS_DOMAIN, SHIFTS, misprints, published_rows
 from trimtab.study.tables.significance import ALPHA, against_baseline, against_rival
 from trimtab.study.tables.table import BETTER, FIRST, WORSE, Cell, Row, Table
@@ -43,6 +44,7 @@ def accuracy_table(group: Group) -> Table:
         blank = [Cell("")] * (len(_average_heads(group)) - len(averages))
         rows.append(Row(printed.label, [*cells, *averages, *blank], quoted=True))
         notes += [f"Misprint in the paper: {what}." for what in misprints(printed)]
+    notes += notes_on_learned_prompts(record for found in group.cells.values() for record in found)
     return Table(
         group_title(group), [*(column_title(group, column) for column in columns), *_average_heads(group)], rows, notes
     )

@@ -7,6 +7,7 @@ from trimtab.study.bench.results import Results
 from trimtab.study.bench.rows import RowKey, images_title, title_of, weights_title
 from trimtab.study.tables.accuracy import accuracy_table, column_title, row_label
 from trimtab.study.tables.groups import Group, groups_of
+from trimtab.study.tables.learned_prompts import notes_on_learned_prompts
 from trimtab.study.tables.significance import against_baseline, against_rival, difference_text
 from trimtab.study.tables.table import Cell, Row, Table
 
@@ -32,7 +33,7 @@ def quality_table(group: Group, column: str) -> Table:
     cells = [
         Row(row_label(key, group, column), _quality(group, key, column, records)) for key, records in rows if records
     ]
-    return Table(f"{_column(group, column)}: quality", head, cells, [note])
+    return Table(f"{_column(group, column)}: quality", head, cells, [note, *_debts(rows)])
 
 
 def cost_table(group: Group, column: str) -> Table:
@@ -44,7 +45,11 @@ def cost_table(group: Group, column: str) -> Table:
     )
     rows = [(key, _good(group, key, column)) for key in group.rows]
     cells = [Row(row_label(key, group, column), _cost(records)) for key, records in rows if records]
-    return Table(f"{_column(group, column)}: cost", head, cells, [note])
+    return Table(f"{_column(group, column)}: cost", head, cells, [note, *_debts(rows)])
+
+
+def _debts(rows: list[tuple[RowKey, list[Record]]]) -> list[str]:
+    return notes_on_learned_prompts(record for _, records in rows for record in records)
 
 
 def _column(group: Group, column: str) -> str:

@@ -1,0 +1,101 @@
+"""`trimtab bench` on methods that need pixels: the images behind a store, and runs that survive a stop."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from maple_files import save_clip, save_images, save_prompts  # noqa: E402
+from trimtab import FeatureStore, load_encoder  # noqa: E402
+from trimtab.data.catalog import load_dataset  # noqa: E402
+from trimtab.errors import TrimtabError  # noqa: E402
+from trimtab.features.encode import encode_images  # noqa: E402
+from trimtab.learn.source_statistics import fit_source_stats  # noqa: E402
+from trimtab.methods.promptalign import PromptAlign  # noqa: E402
+from trimtab.study import bench  # noqa: E402
+from trimtab.study.bench import by_pixels  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pixels")
+    name = save_prompts(folder / "prompts.safetensors", f"openai:{save_clip(folder)}")
+    images = load_dataset(f"folder:{save_images(folder / 'pictures', each=4)}")
+    encoder = load_encoder(name)
+    fit_source_stats(images, encoder, folder / "stats.safetensors", blocks=2)
+    encode_images(images, encoder, out=folder / "store", views=3)
+    return folder
+
+
+def plan_of(made, **options):
+    given = {"promptalign": {"source_stats": str(made / "stats.safetensors"), "learning_rate": 0.01}}
+    options = {"seeds": 1, "images": [str(made / "pictures")], "parameters": given, **options}
+    return bench.make_plan([made / "store"], ["promptalign"], **options)
+
+
+def run_of(plan):
+    return next(run for run in plan.runs if run.method == "promptalign")
+
+
+def test_a_store_runs_where_its_images_are_given(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    plan = plan_of(made)
+    records = bench.run_plan(plan, tmp_path / "results", workers=1)
+    ours = next(record for record in records if record.about.method == "promptalign")
+    assert ours.ok, ours.reason
+    assert (ours.about.images, ours.about.views, ours.labeled) == (12, 3, 12)
+    assert ours.cost.images_per_second > 0
+    assert ours.cost.gflops_per_image > 1
+    assert list((tmp_path / "cache" / "bench").iterdir()) == []
+
+
+def test_the_pixels_are_those_that_were_encoded(made):
+    store = FeatureStore.open(made / "store")
+    encoder = load_encoder(store.info.encoder)
+    rows = by_pixels.PixelRows(load_dataset(str(made / "pictures")), store, np.array([5, 0, 7]), None, 32)
+    assert rows.shape == (3, 3, 32, 32, 3)
+    features = np.stack([encoder.encode_images(views) for views in rows[0:3]])
+    np.testing.assert_allclose(features, store.rows(np.array([5, 0, 7])).astype(np.float32), atol=1e-3)
+    assert rows[3:9].shape == (0, 3, 32, 32, 3)
+
+
+def test_all_leaves_out_what_needs_pixels(made):
+    assert "promptalign" not in {run.method for run in bench.make_plan([made / "store"], ["all"], seeds=1).runs}
+
+
+def test_without_images_it_is_refused(made):
+    with pytest.raises(TrimtabError, match=r"promptalign needs pixels, which .*store does not hold; say where the"):
+        plan_of(made, images=[])
+
+
+def test_other_images_are_a_failed_run(made, tmp_path):
+    save_images(tmp_path / "others" / "pictures", each=2)
+    (record,) = bench.execute(run_of(plan_of(made, images=[str(tmp_path / "others" / "pictures")])))
+    assert not record.ok
+    assert "pictures does not hold the image" in record.reason
+
+
+def test_a_stopped_run_continues(made, tmp_path, monkeypatch):
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    run = run_of(plan_of(made))
+    (whole,) = bench.execute(run)
+    answered = []
+    logits = PromptAlign.logits
+
+    def stop_at_the_sixth(self, image, state):
+        if image.position == 5 and answered[-1:] != ["stopped"] and len(answered) > 3:
+            answered.append("stopped")
+            raise KeyboardInterrupt
+        answered.append(image.position)
+        return logits(self, image, state)
+
+    monkeypatch.setattr(PromptAlign, "logits", stop_at_the_sixth)
+    with pytest.raises(KeyboardInterrupt):
+        bench.execute(run)
+    answered.clear()
+    (continued,) = bench.execute(run)
+    assert answered[:3] == [0, 1, 2]  # the images that warm up
+    assert answered[3:10] == [5, 6, 7, 8, 9, 10, 11]
+    assert continued.correct == whole.correct
+    assert continued.scores == whole.scores
