@@ -12,7 +12,7 @@ from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.fusion import new_fusion
-from trimtab.methods import list_methods, make_method
+from trimtab.methods import list_methods, make_method, method_class
 from trimtab.methods.base import Method
 from trimtab.study.bench.tuned import TunedParameters
 
@@ -144,16 +144,20 @@ class _Row:
 
 
 def method_names(methods: Iterable[str]) -> tuple[str, ...]:
-    """Names with "all" spelled out (but for those that need pixels, and so hours), zero-shot first, each once."""
-    names = [name for given in methods for name in (_without_pixels() if given == "all" else [given])]
+    """Names with "all" spelled out, zero-shot first, each once.
+
+    "all" are the methods that need nothing but features: those that tune prompts through an encoder take hours where
+    these take seconds, and are run when they are named.
+    """
+    names = [name for given in methods for name in (_of_features() if given == "all" else [given])]
     for name in names:
         if name not in list_methods():
             raise TrimtabError(f"There is no method {name!r}; the methods are all, {', '.join(list_methods())}.")
     return tuple(dict.fromkeys([BASELINE, *names]))
 
 
-def _without_pixels() -> list[str]:
-    return [name for name in list_methods() if "pixels" not in make_method(name).needs]
+def _of_features() -> list[str]:
+    return [name for name in list_methods() if not method_class(name).needs]
 
 
 def possible_weights(method: Method, wanted: Sequence[str]) -> tuple[str, ...]:
