@@ -64,25 +64,27 @@ def encode(
         _refuse_for_features(data, [option for option, given in about_images.items() if given])
         store = import_npz(data, out, dtype=dtype)
     else:
+        from trimtab.cli.progress import progress_of
         from trimtab.encoders import load_encoder
         from trimtab.features.encode import encode_images
 
         image_set = _image_set(data, root, labels, labels_file)
         chosen = load_encoder(encoder, device=device, precision=precision)
-        store = encode_images(
-            image_set,
-            chosen,
-            out=out or Path("features", f"{image_set.name}-{_slug(encoder)}-{views}"),
-            views=views,
-            seed=seed,
-            augmix=augmix,
-            dtype=dtype,
-            templates=templates,
-            cupl=cupl,
-            limit=limit,
-            batch=batch,
-            progress=True,
-        )
+        with progress_of("encode", "images") as tell:
+            store = encode_images(
+                image_set,
+                chosen,
+                out=out or Path("features", f"{image_set.name}-{_slug(encoder)}-{views}"),
+                views=views,
+                seed=seed,
+                augmix=augmix,
+                dtype=dtype,
+                templates=templates,
+                cupl=cupl,
+                limit=limit,
+                batch=batch,
+                progress=tell,
+            )
     _report(store, verify)
 
 
