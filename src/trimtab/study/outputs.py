@@ -23,6 +23,9 @@ def refuse_foreign(path: Path, *, overwrite: bool = False) -> None:
     """Raise if something is at `path` that trimtab has not written; `overwrite` allows every file, and only files."""
     try:
         refuse_special(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    try:
         foreign = not overwrite and path.exists() and MARK.encode() not in _ends(path)
     except OSError as error:
         raise TrimtabError(f"{path} cannot be read: {error.strerror or error}.") from error
@@ -39,7 +42,11 @@ def write_output(path: Path, content: bytes, *, overwrite: bool = False) -> None
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
     except OSError as error:
-        raise TrimtabError(f"{path} cannot be written: {error.strerror or error}; choose another place.") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> TrimtabError:
+    return TrimtabError(f"{path} cannot be written: {error.strerror or error}; choose another place.")
 
 
 def _ends(path: Path) -> bytes:

@@ -39,6 +39,8 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
     """
     kind, colon, place = arguments.text("the data set's name", name).partition(":")
     if colon and kind in OWN:
+        if not place:
+            raise TrimtabError(f"{name!r} names no data set; give its place after the colon.")
         return OWN[kind](place)
     base, plus, corruption = name.partition("+")
     if plus and not Path(name).expanduser().exists():  # a path may hold a plus sign
