@@ -103,7 +103,7 @@ def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Pa
     from trimtab.errors import TrimtabError
 
     known = find_entry(data) is not None or data.lower() in FREE_SETS
-    is_path = not known and Path(data).expanduser().exists()
+    is_path = bool(data) and not known and Path(data).expanduser().exists()
     image_set = load_dataset(f"folder:{data}" if is_path else data, root)
     names = given_labels(labels, labels_file)
     if names is None:
