@@ -35,7 +35,7 @@ def test_a_bad_input_gets_one_sentence(case, places):
 def test_every_verb_has_bad_inputs_and_no_two_are_the_same():
     from trimtab.cli.main import VERBS as OF_THE_COMMAND
 
-    assert set(OF_THE_COMMAND) <= VERBS | {"compare"}
+    assert set(OF_THE_COMMAND) <= VERBS
     assert len(all_cases()) >= 230
     assert len({str(case) for case in all_cases()}) == len(all_cases())
 

@@ -175,3 +175,10 @@ def test_another_encoder_is_not_mixed_in(tmp_path):
     encode_images(pictures(), ColorEncoder(), out=tmp_path / "s")
     with pytest.raises(TrimtabError, match="differs in encoder fingerprint"):
         encode_images(pictures(), ColorEncoder("2"), out=tmp_path / "s")
+
+
+def test_progress_is_told_before_the_first_batch_and_after_each(tmp_path):
+    told = []
+    for _ in range(2):  # the second time everything is there
+        encode_images(pictures(10), ColorEncoder(), out=tmp_path / "s", batch=4, progress=lambda *now: told.append(now))
+    assert told == [(0, 10), (4, 10), (8, 10), (10, 10), (10, 10)]

@@ -157,7 +157,7 @@ def test_foreign_and_bomb_sized_files_are_refused_by_name(tmp_path, content, wor
 def test_missing_file_and_folder_are_refused_by_name(tmp_path):
     with pytest.raises(TrimtabError, match=r"nowhere\.jpg cannot be read: No such file"):
         decode(tmp_path / "nowhere.jpg")
-    with pytest.raises(TrimtabError, match="cannot be read: Is a directory"):
+    with pytest.raises(TrimtabError, match="is a folder; give the name of a file"):
         decode(tmp_path)
 
 

@@ -151,6 +151,8 @@ def test_what_cannot_be_drawn_is_refused(results):
         plots.plot_along(results)
     with pytest.raises(TrimtabError, match="no finished runs"):
         plots.plot_per_class(results, dataset="set0", method="nothing")
+    with pytest.raises(TrimtabError, match=r"no finished runs for that figure \(weights auto"):
+        plots.plot_cost(results, weights="auto")  # zero-shot alone would be drawn, under a title that misleads
 
 
 @pytest.mark.parametrize("module", ["ablations", "bench", "demo.figures", "figures", "plots", "report", "tables"])

@@ -7,6 +7,7 @@ import glob
 import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,8 +52,26 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def refuse_special(path: Path) -> None:
+    """Raise unless there is a regular file at `path`, or nothing yet: a pipe would hang, a device be replaced.
+
+    OSError, if what is there cannot be looked at.
+    """
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise TrimtabError(f"{path} is a folder; give the name of a file.")
+    if not stat.S_ISREG(mode):
+        raise TrimtabError(f"{path} exists and is not a regular file; choose another file.")
+
+
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a kill or a power cut at any point leaves the old content or the new, never a part."""
+    """Write a file so that a kill or a power cut at any point leaves the old content or the new, never a part.
+
+    Only a regular file is ever replaced.
+    """
     with _appearing_whole(path) as file:
         file.write(content)
 
@@ -130,8 +149,9 @@ class FileLock(_Lock):
     """One writer per file, recognized under every link to it; the lock is a hidden file beside it."""
 
     def __init__(self, file: Path) -> None:
-        real = file.expanduser().resolve()
+        real = Path(os.path.realpath(file.expanduser()))
         try:
+            refuse_special(file.expanduser())
             real.parent.stat()  # or the lock would create the folder
             refusal = f"Another process is using {file}; wait for it, or choose another file."
             super().__init__(real.with_name(f".{real.name}.lock"), refusal)
@@ -165,6 +185,7 @@ def sweep(folder: Path, *, untouched: float = 0.0) -> None:
 @contextmanager
 def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
     """A file under a temporary name, which takes the name `path` once it is complete and on the disk."""
+    refuse_special(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
         with temporary.open("wb") as file:

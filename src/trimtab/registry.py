@@ -41,7 +41,7 @@ def list_methods() -> list[str]:
 
 def method_class(name: str) -> Any:
     """The class of a method by its name."""
-    arguments.text("name", name)
+    arguments.text("the method's name", name)
     if name in BUILT_IN:
         module, attribute = BUILT_IN[name].split(":")
         return getattr(importlib.import_module(module), attribute)

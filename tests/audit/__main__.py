@@ -1,13 +1,29 @@
 """`make audit`: bad inputs, damaged files and kills, each of which prints its counts; about an hour in all."""
 
+import argparse
 import subprocess
 import sys
-from importlib.util import find_spec
 
-AUDITS = ("tests.audit.bad_inputs", "tests.audit.fuzz", "tests.audit.kills")
+
+def main() -> int:
+    """Run the three audits, one after the other; 1 if one of them has found a fault."""
+    parser = argparse.ArgumentParser(prog="python -m tests.audit", description="Bad inputs, damaged files and kills.")
+    parser.add_argument("--fuzz", type=int, default=10_000, metavar="COUNT", help="damaged files and wrong arguments")
+    parser.add_argument("--kills", type=int, default=1000, metavar="COUNT", help="processes killed")
+    counts = parser.parse_args()
+    audits = {
+        "tests.audit.bad_inputs": [],
+        "tests.audit.fuzz": ["--count", str(counts.fuzz)],
+        "tests.audit.kills": ["--count", str(counts.kills)],
+    }
+    failed = [
+        name
+        for name, options in audits.items()
+        if subprocess.run([sys.executable, "-m", name, *options], check=False).returncode
+    ]
+    print(f"audits: {len(audits)}, with faults: {len(failed)} {' '.join(failed)}".rstrip())
+    return int(bool(failed))
+
 
 if __name__ == "__main__":
-    found = [name for name in AUDITS if find_spec(name) is not None]
-    failed = [name for name in found if subprocess.run([sys.executable, "-m", name], check=False).returncode]
-    print(f"audits: {len(found)}, with faults: {len(failed)} {' '.join(failed)}".rstrip())
-    sys.exit(bool(failed))
+    sys.exit(main())

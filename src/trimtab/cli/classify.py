@@ -1,7 +1,7 @@
 """`trimtab classify`: your own pictures, one line each, adapting as it goes."""
 
-import io
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trimtab import arguments
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, keep_odd_names
 from trimtab.cli.options import Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
@@ -151,16 +152,15 @@ class _GivenImages:
         from trimtab.data.folder import Listing
 
         if path == "-":
-            lines = sys.stdin or io.StringIO()  # one that is closed is empty
-            keep_odd_names(lines)
+            keep_odd_names(sys.stdin)
             try:
-                yield from (line.rstrip("\r\n") for line in lines if line.strip())
+                yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
             except OSError as error:
                 raise TrimtabError(f"Standard input cannot be read: {error.strerror or error}.") from None
-        elif Path(path).is_dir():
+        elif (place := arguments.place("PATHS", path)).is_dir():
             listing = Listing()
-            yield from (str(found) for found in listing.images(Path(path)))
-            listing.say_what_was_skipped(Path(path))
+            yield from map(str, listing.images(place))
+            listing.say_what_was_skipped(place)
         else:
             yield path
 
@@ -220,7 +220,7 @@ def _kept(
 def _locked(*files: Path | None) -> Iterator[None]:
     """Refuse to share a state or an output file with another process, or with each other."""
     wanted = [file for file in files if file is not None]
-    if len({file.expanduser().resolve() for file in wanted}) < len(wanted):
+    if len({os.path.realpath(file.expanduser()) for file in wanted}) < len(wanted):
         raise TrimtabError(f"--state and --out are the same file, {wanted[0]}; choose two.")
     locks: list[FileLock] = []
     try:

@@ -30,8 +30,7 @@ class PrintedLines:
 
     def __init__(self, format: LineFormat) -> None:
         self._format = format
-        self._stdout = sys.stdout or io.TextIOWrapper(io.BytesIO())  # lines for one that is closed go nowhere
-        self._encoding = "utf-8" if format.for_programs else self._stdout.encoding or "utf-8"
+        self._encoding = "utf-8" if format.for_programs else sys.stdout.encoding or "utf-8"
         self.unlearned: list[tuple[str, bytes]] = []
         self.written = 0
 
@@ -64,12 +63,12 @@ class PrintedLines:
         except UnicodeEncodeError:  # a terminal that lacks letters
             content = text.encode(self._encoding, "backslashreplace")
         try:
-            self._stdout.buffer.write(content)
-            self._stdout.buffer.flush()
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
         except BrokenPipeError:  # whoever read our lines has seen enough
             raise
         except OSError as error:
-            _drop_what_waits(self._stdout)
+            _drop_what_waits(sys.stdout)
             raise TrimtabError(f"Standard output cannot be written: {error.strerror or error}.") from None
 
 
@@ -82,7 +81,7 @@ class FiledLines:
 
     def __init__(self, out: Path, format: LineFormat, state: Path | None) -> None:
         self._out, self._format = out, format
-        self._real = out.expanduser().resolve()  # a link stays, and what it leads to is written
+        self._real = Path(os.path.realpath(out.expanduser()))  # a link stays, and what it leads to is written
         self._lines = self._lines_before(state)
         self._there = Counter(path for path, _ in self._lines)
         self._file: io.FileIO | None = None
@@ -166,8 +165,6 @@ class FiledLines:
         """(path, line) of what earlier runs have written."""
         if not self._real.exists():
             return []
-        if not self._real.is_file():
-            raise TrimtabError(f"{self._out} exists and is not a regular file; choose another file.")
         try:
             text = self._real.read_bytes().decode("utf-8", ODD_NAMES)
         except OSError as error:

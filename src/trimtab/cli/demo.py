@@ -38,6 +38,7 @@ def demo(
 
     from rich.console import Console
 
+    from trimtab.cli.progress import progress_of
     from trimtab.data.fetched.cifar import cifar10
     from trimtab.features.encode import encode_images
     from trimtab.files import cache_folder
@@ -50,12 +51,14 @@ def demo(
     pictures = {name: out / f"{name}.png" for name in ("accuracy", "caches")}
     for path in pictures.values():
         refuse_foreign(path, overwrite=overwrite)
+    image_set = None if data is None else cifar10(data)
     encoder = working_encoder()
-    image_set = cifar10(data)
+    if image_set is None:
+        image_set = cifar10()
     start = time.perf_counter()
-    store = encode_images(
-        image_set, encoder, out=cache_folder("demo") / f"cifar10-lite-{images}", limit=images, progress=True
-    )
+    with progress_of("encode", "images") as tell:
+        place = cache_folder("demo") / f"cifar10-lite-{images}"
+        store = encode_images(image_set, encoder, out=place, limit=images, progress=tell)
     encoding = 1e3 * (time.perf_counter() - start) / len(store)
 
     finishes = race.run_methods(store)

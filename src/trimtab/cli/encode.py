@@ -69,29 +69,31 @@ def encode(
         _refuse_for_features(data, [option for option, given in about_images.items() if given])
         store = import_npz(data, out, dtype=dtype)
     else:
+        from trimtab.cli.progress import progress_of
         from trimtab.encoders import load_encoder
         from trimtab.features.encode import encode_images
         from trimtab.images.generated import GeneratedFolder
 
         image_set = _image_set(data, root, labels, labels_file)
         chosen = load_encoder(encoder, device=device, precision=precision)
-        store = encode_images(
-            image_set,
-            chosen,
-            out=out or Path("features", f"{image_set.name}-{_slug(encoder)}-{views}"),
-            views=views,
-            seed=seed,
-            augmix=augmix,
-            dtype=dtype,
-            templates=templates,
-            cupl=cupl,
-            context=context,
-            generated=GeneratedFolder(generated) if generated else None,
-            generated_views=generated_views,
-            limit=limit,
-            batch=batch,
-            progress=True,
-        )
+        with progress_of("encode", "images") as tell:
+            store = encode_images(
+                image_set,
+                chosen,
+                out=out or Path("features", f"{image_set.name}-{_slug(encoder)}-{views}"),
+                views=views,
+                seed=seed,
+                augmix=augmix,
+                dtype=dtype,
+                templates=templates,
+                cupl=cupl,
+                context=context,
+                generated=GeneratedFolder(generated) if generated else None,
+                generated_views=generated_views,
+                limit=limit,
+                batch=batch,
+                progress=tell,
+            )
     _report(store, verify)
 
 
@@ -110,7 +112,7 @@ def _image_set(data: str, root: Path | None, labels: str | None, labels_file: Pa
     from trimtab.errors import TrimtabError
 
     known = find_entry(data) is not None or data.lower() in FREE_SETS
-    is_path = not known and Path(data).expanduser().exists()
+    is_path = bool(data) and not known and Path(data).expanduser().exists()
     image_set = load_dataset(f"folder:{data}" if is_path else data, root)
     names = given_labels(labels, labels_file)
     if names is None:

@@ -1,6 +1,7 @@
 """Where a verb's results go: JSON or tables on standard output, and a folder for files."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,10 @@ def show_json(content: Any) -> None:
 
 def folder_for(out: Path, what: str) -> None:
     """Refuse a file where a folder is meant, before any work is done for it."""
-    if out.expanduser().is_file():
-        raise TrimtabError(f"{out} is a file; give a folder for {what} with -o.")
+    place = out.expanduser()
+    if os.path.lexists(place) and not place.is_dir():
+        is_what = "is a file" if place.is_file() else "is not a folder"
+        raise TrimtabError(f"{out} {is_what}; give a folder for {what} with -o.")
 
 
 def table_console() -> "Console":

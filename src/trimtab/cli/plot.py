@@ -35,6 +35,7 @@ def plot(
     """Draw one figure from the records of a benchmark.
 
     A figure that trimtab drew before is replaced; any other file of that name is refused, unless you say --overwrite.
+    Damaged records are named and left out, and make the exit code 1.
 
     \b
     Examples:
@@ -46,10 +47,11 @@ def plot(
     from trimtab.files import say
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
-    from trimtab.study.figures import draw
+    from trimtab.study.figures import check_figure, draw
     from trimtab.study.outputs import refuse_foreign, write_output
     from trimtab.study.plots import as_bytes
 
+    check_figure(name)
     target = out or Path(f"{name}.png")
     if weights not in WEIGHTS:
         raise TrimtabError(f"There are no weights called {weights!r}; choose from {', '.join(WEIGHTS)}.")
@@ -58,7 +60,7 @@ def plot(
     wanted = {"per-class": {"method": method}, "features": {"method": method, "projection": projection}}
     options: dict[str, Any] = {key: value for key, value in wanted.get(name, {}).items() if value is not None}
     for option, value in (("method", method), ("projection", projection)):
-        if value is not None and name in FIGURES and option not in options:
+        if value is not None and option not in options:
             raise TrimtabError(f"The figure {name!r} takes no --{option}; leave it out.")
     refuse_foreign(target, overwrite=overwrite)
     found = read_results(results)
@@ -67,3 +69,5 @@ def plot(
     axes = draw(name, found, dataset=dataset, weights=weights, **options)
     write_output(target, as_bytes(axes, target.suffix[1:]), overwrite=overwrite)
     typer.echo(f"written: {target}")
+    if found.refused:
+        raise typer.Exit(1)

@@ -10,8 +10,8 @@ Both go to standard error, so that standard output stays data.
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 EVERY_SECONDS = 30.0  # without a terminal, at most one line in this time
@@ -43,6 +43,21 @@ def progress(verb: str, total: int, unit: str, *, done: int = 0) -> Iterator[Tel
             shown.update(bar, completed=now, description=what or verb)
 
         yield tell
+
+
+@contextmanager
+def progress_of(verb: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """The same for work that finds out its total: a function to be told how many of how many are done."""
+    with ExitStack() as stack:
+        tell: Tell | None = None
+
+        def tell_both(now: int, total: int) -> None:
+            nonlocal tell
+            if tell is None:
+                tell = stack.enter_context(progress(verb, total, unit, done=now))
+            tell(now)
+
+        yield tell_both
 
 
 class _Lines:

@@ -71,13 +71,18 @@ def tune(
 
 def _refuse_other_file(out: Path, overwrite: bool) -> None:
     """Before the search: it may take hours, and only parameters of an earlier one may be replaced."""
+    from trimtab.files import refuse_special
     from trimtab.study.bench.tuned import TunedParameters
 
     if out.is_dir():
         raise TrimtabError(
             f"{out} is a folder; give the name of a file for the parameters, such as {out / 'mine.json'}."
         )
-    if overwrite or not out.is_file():
+    try:
+        refuse_special(out)
+    except OSError as error:
+        raise TrimtabError(f"{out} cannot be written: {error.strerror or error}; choose another place.") from None
+    if overwrite or not out.exists():
         return
     try:
         TunedParameters.load(out)

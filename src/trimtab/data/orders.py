@@ -34,7 +34,7 @@ ORDERS: Final[dict[str, str]] = {
 
 def order_by_name(name: str, *, labels: ArrayLike, domains: Sequence[str] | None = None, seed: int = 0) -> Indices:
     """The indices of the order that `name` describes (see ORDERS), drawn with `seed`."""
-    kind, _, argument = arguments.text("name", name).strip().partition(":")
+    kind, _, argument = arguments.text("the order's name", name).strip().partition(":")
     known = arguments.class_indices("labels", labels)
     _seed(seed)
     match kind:
@@ -250,7 +250,7 @@ def _joined(parts: Sequence[Indices]) -> Indices:
 
 
 def _seed(seed: int) -> np.random.Generator:
-    return np.random.default_rng(arguments.whole("seed", seed, least=0))
+    return np.random.default_rng(arguments.whole("seed", seed, least=0, most=2**32 - 1))
 
 
 def _check(holds: bool, otherwise: str) -> None:

@@ -17,7 +17,7 @@ from safetensors.numpy import save as to_bytes
 
 from trimtab.engine.arrays import Arrays
 from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
+from trimtab.files import refuse_special, write_whole
 from trimtab.task import Task
 
 FORMAT = "trimtab-state"
@@ -90,6 +90,7 @@ def check_task(path: Path, saved: SavedState, task: Task) -> None:
 
 def _read(path: Path) -> tuple[dict[str, Any], str, Arrays]:
     try:
+        refuse_special(path)
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             header = json.loads(metadata.get("trimtab", "{}"))

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from trimtab import arguments
 from trimtab.data.base import ImageSet
@@ -45,14 +43,15 @@ def encode_images(
     limit: int | None = None,
     batch: int = 64,
     workers: int | None = None,
-    progress: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> FeatureStore:
     """Write the features of `views` views of every image, and the classes' text prototypes, to the folder `out`.
 
     Started again on the same folder it continues where it was stopped, however it was stopped; on a finished store it
     only opens it. Images that cannot be read get no row; the store's `skipped` names them with the reason.
-    `templates` are the encoder's or the data set's own unless given; `limit` takes that many images, drawn by the seed,
-    in their order; `batch` is in views. Neither `batch` nor `workers` changes a pixel.
+        `templates` are the encoder's or the data set's own unless given; `limit` takes that many images, drawn by the seed,
+    in their order; `batch` is in views. Neither `batch` nor `workers` changes a pixel. `progress` is called with
+    the images done and their total, before the first batch and after each.
 
     `context`, a file of `trimtab learn` or of CoOp's program, takes the place of templates; the store says whose labels
     it was trained on, and keeps it, so that prompt tuning starts from it. `generated` gives further views of an image
@@ -60,7 +59,7 @@ def encode_images(
     """
     check_view_options(views, seed)
     arguments.switch("augmix", augmix)
-    arguments.switch("progress", progress)
+    arguments.callback("progress", progress)
     arguments.instance("image_set", image_set, ImageSet, "an ImageSet, as trimtab.data.load_dataset gives")
     arguments.instance("encoder", encoder, Encoder, "an encoder, as trimtab.load_encoder gives")
     if generated is not None and generated_views < 1:
@@ -101,11 +100,13 @@ def encode_images(
             batch=batch,
             workers=workers,
         )
-        with _bar(progress) as bar, closing(iter(loader)) as batches:
-            task = bar.add_task(f"encoding {image_set.name}", total=len(chosen), completed=writer.next_image)
+        with closing(iter(loader)) as batches:
+            if progress:
+                progress(writer.next_image, len(chosen))
             for loaded in batches:
                 _write(writer, encoder, loaded, chosen)
-                bar.update(task, completed=writer.next_image)
+                if progress:
+                    progress(writer.next_image, len(chosen))
         writer.finish()
     if context is not None:
         keep_context(Path(out).expanduser(), context)
@@ -180,15 +181,3 @@ def _write(writer: FeatureWriter, encoder: Encoder, loaded: ViewBatch, chosen: N
     positions = np.searchsorted(chosen, loaded.indices)
     unreadable = [(int(np.searchsorted(chosen, index)), reason) for index, reason in loaded.unreadable]
     writer.add(positions, features, unreadable)
-
-
-def _bar(wanted: bool) -> Progress:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, disable=not (wanted and console.is_terminal))

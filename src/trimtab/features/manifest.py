@@ -165,7 +165,11 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def _info_from(content: Mapping[str, Any]) -> StoreInfo:
+    """Whatever is wrong with it is a ValueError here: the file is damaged, the user has given nothing wrong."""
     values = {field.name: content[field.name] for field in fields(StoreInfo)}
     for name in ("class_names", "labels", "ids", "domains"):
         values[name] = None if values[name] is None else tuple(values[name])
-    return StoreInfo(**values)
+    try:
+        return StoreInfo(**values)
+    except TrimtabError as error:
+        raise ValueError(str(error)) from None

@@ -45,11 +45,11 @@ class FeatureWriter:
         except OSError as error:
             raise TrimtabError(f"The folder {self.path} cannot be written: {error.strerror}.") from None
         try:
-            sweep(self.path)  # we hold the lock: whoever wrote them is gone
             with _write_errors(self.path):
                 self._start_or_resume()
+            sweep(self.path)  # we hold the lock, so whoever wrote them is gone; and the folder is ours
         except BaseException:
-            self._lock.release()
+            self._lock.release(remove=True)
             raise
 
     @property

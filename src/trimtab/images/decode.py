@@ -9,6 +9,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
+from trimtab.files import refuse_special
 
 # Named, so that a file cannot reach one of Pillow's other readers (some start outside programs).
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
@@ -20,6 +21,8 @@ def decode(source: Path | str | bytes) -> NDArray[np.uint8]:
     given = source if isinstance(source, bytes) else arguments.place("image", source)
     name = "The image given as bytes" if isinstance(given, bytes) else str(given)
     try:
+        if isinstance(given, Path):
+            refuse_special(given)
         with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise Image.DecompressionBombError
@@ -27,14 +30,15 @@ def decode(source: Path | str | bytes) -> NDArray[np.uint8]:
             return _rgb_bytes(image, name)
     except TrimtabError:
         raise
-    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
-        raise TrimtabError(f"{name} cannot be read: {error.strerror}.") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise TrimtabError(f"{name} has more than {MAX_PIXELS:,} pixels; make it smaller, or leave it out.") from None
     except UnidentifiedImageError:
         known = "JPEG, PNG, WebP, GIF, BMP, TIFF or PPM"
         raise TrimtabError(f"{name} is not an image that can be read ({known}); convert it, or leave it out.") from None
-    except Exception as error:  # on damaged files Pillow's readers raise nearly anything: struct.error, KeyError, ...
+    except Exception as error:
+        if isinstance(error, OSError) and error.strerror:  # the system's word, not Pillow's
+            raise TrimtabError(f"{name} cannot be read: {error.strerror}.") from None
+        # On damaged files Pillow's readers raise nearly anything: struct.error, KeyError, ...
         raise TrimtabError(f"{name} is damaged and cannot be decoded ({error}); replace it, or leave it out.") from None
 
 

@@ -35,8 +35,15 @@ FIGURES = {
 }
 
 
+def check_figure(name: str) -> None:
+    """Refuse a name that no figure has."""
+    if name not in FIGURES:
+        raise TrimtabError(f"There is no figure {name!r}; choose one of {', '.join(FIGURES)}.")
+
+
 def draw(name: str, results: Results, *, dataset: str | None = None, weights: str = "fixed", **options: Any) -> "Axes":
     """Draw a figure by its name; `options` go to its function."""
+    check_figure(name)
     match name:
         case "cost":
             return plots.plot_cost(results, weights=weights, dataset=dataset, **options)
@@ -48,9 +55,8 @@ def draw(name: str, results: Results, *, dataset: str | None = None, weights: st
             return plots.plot_reliability(results, weights=weights, dataset=dataset, **options)
         case "per-class":
             return plots.plot_per_class(results, weights=weights, dataset=dataset, **options)
-        case "features":
+        case _:
             return _features(results, dataset, **options)
-    raise TrimtabError(f"There is no figure {name!r}; choose one of {', '.join(FIGURES)}.")
 
 
 def _features(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trimtab
 from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
+from trimtab.files import refuse_special, write_whole
 
 MARK = "Made by trimtab"
 EDGE = 1 << 16  # bytes at either end of a file: the mark is at the beginning, or in a PDF near the end
@@ -20,9 +20,11 @@ def made_by() -> str:
 
 
 def refuse_foreign(path: Path, *, overwrite: bool = False) -> None:
-    """Raise if something is at `path` that trimtab has not written; `overwrite` allows every file, but no folder."""
-    if path.is_dir():
-        raise TrimtabError(f"{path} is a folder; give the name of a file.")
+    """Raise if something is at `path` that trimtab has not written; `overwrite` allows every file, and only files."""
+    try:
+        refuse_special(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
     try:
         foreign = not overwrite and path.exists() and MARK.encode() not in _ends(path)
     except OSError as error:
@@ -40,7 +42,11 @@ def write_output(path: Path, content: bytes, *, overwrite: bool = False) -> None
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
     except OSError as error:
-        raise TrimtabError(f"{path} cannot be written: {error.strerror or error}; choose another place.") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> TrimtabError:
+    return TrimtabError(f"{path} cannot be written: {error.strerror or error}; choose another place.")
 
 
 def _ends(path: Path) -> bytes:

@@ -4,7 +4,7 @@ The search can leave part of the images out (`holdout`): only a figure measured 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from trimtab import arguments
 from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
+from trimtab.files import FileLock
 from trimtab.methods import make_method, method_class
 from trimtab.study import metrics
 from trimtab.study.bench.dependencies import code_fingerprint
@@ -187,7 +188,6 @@ def _study(journal: str | Path | None, name: str, sampler: "optuna.samplers.Base
     if journal is None:
         return optuna.create_study(direction="maximize", sampler=sampler)
     file = Path(journal).expanduser()
-    file.parent.mkdir(parents=True, exist_ok=True)
     try:
         _cut_torn_line(file)
         storage = JournalStorage(JournalFileBackend(str(file)))
@@ -200,7 +200,14 @@ def _study(journal: str | Path | None, name: str, sampler: "optuna.samplers.Base
 
 @contextmanager
 def _writing(journal: str | Path | None) -> Iterator[None]:
-    """A disk that is full or read-only ends the search in one sentence."""
+    """One search per journal; a disk that is full or read-only ends it in one sentence and without an empty file."""
+    if journal is None:
+        yield
+        return
+    file = arguments.place("journal", journal)
+    with suppress(OSError):  # the lock says what is wrong
+        file.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(file)
     try:
         yield
     except OSError as error:
@@ -208,6 +215,10 @@ def _writing(journal: str | Path | None) -> Iterator[None]:
             f"The trials cannot be kept in {journal}: {error.strerror or error}; those before are kept, make room or "
             "choose another place with -o."
         ) from error
+    finally:
+        if file.is_file() and not file.stat().st_size:
+            file.unlink()
+        lock.release(remove=True)
 
 
 def _cut_torn_line(file: Path) -> None:

@@ -26,7 +26,6 @@ class Case:
     disk: str = "roomy"  # or "full": no file can grow
     environment: Mapping[str, str] = field(default_factory=dict)
     leaves: tuple[str, ...] = ()  # what it may write: names or patterns, relative to the working folder
-    needs: str = ""  # a package without which the sentence would be another
     slow: bool = False  # left to `make audit`
     owner: str = ""  # not fixed yet, and whose it is
 

@@ -291,7 +291,7 @@ def _tuned(base: Path) -> None:
     _cut(base / "tuned-cut.json")
     (base / "tuned-latin1.json").write_bytes(b'{"a": "\xe9"}')
     (base / "tuned-list.json").write_text("[]")
-    (base / "broken.journal").write_text("this is not a journal\n")
+    (base / "broken.json.journal").write_text("this is not a journal\n")
 
 
 def _states(base: Path) -> None:

@@ -37,8 +37,10 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
     either of them corrupted if wanted ("cifar10+noise:3"); or the user's own ("folder:PATH", "unlabeled:PATH",
     "hf:ID_OR_FOLDER@SPLIT", "webdataset:PATH"), where "folder:" may be left out.
     """
-    kind, colon, place = arguments.text("name", name).partition(":")
+    kind, colon, place = arguments.text("the data set's name", name).partition(":")
     if colon and kind in OWN:
+        if not place:
+            raise TrimtabError(f"{name!r} names no data set; give its place after the colon.")
         return OWN[kind](place)
     base, plus, corruption = name.partition("+")
     if plus and not Path(name).expanduser().exists():  # a path may hold a plus sign

@@ -144,6 +144,6 @@ STUDIES = {
 
 def study_by_name(name: str) -> Study:
     """A study, or one sentence with the names of all."""
-    if arguments.text("name", name) not in STUDIES:
+    if arguments.text("the study's name", name) not in STUDIES:
         raise TrimtabError(f"There is no study {name!r}; choose one of {', '.join(STUDIES)}.")
     return STUDIES[name]

@@ -185,10 +185,14 @@ def _can_be_auto(parts: Sequence[str]) -> bool:
 
 
 def labeled_store(path: str | Path) -> FeatureStore:
-    """A finished store whose images have labels, or one sentence on why it cannot be benchmarked."""
+    """A finished store whose images have labels, or one sentence on why it cannot be benchmarked.
+
+    Every byte is compared with its checksum: a record names the features by their fingerprint, so they must be those.
+    """
     store = FeatureStore.open(path)
     if not (store.labels >= 0).any():
         raise TrimtabError(f"{path} has no labels, so nothing can be scored on it; benchmark a labeled set.")
+    store.verify()
     return store
 
 

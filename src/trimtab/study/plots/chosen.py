@@ -22,7 +22,7 @@ def records_for(
     found = under_weights(good, weights)
     wanted = order or most_usual([record.about.order for record in found])
     found = [record for record in found if record.about.order == wanted and record.about.dataset in names]
-    if not found:
+    if not any(record.about.weights == weights for record in found):  # those of one part alone would mislead
         datasets = ", ".join(sorted({record.about.dataset for record in good}))
         raise TrimtabError(
             f"{results.folder} has no finished runs for that figure (weights {weights}, order {wanted}); "
