@@ -294,7 +294,7 @@ def test_a_context_of_our_own_says_where_it_belongs(tmp_path):
             "is too long: with a context of 70 tokens it takes more than the 77",
         ),
         ({"context": "missing.pth"}, "There is no context file missing.pth"),
-        ({"words": " "}, "at least one word"),
+        ({"words": " "}, "must be a word or a sentence"),
         ({"position": "behind"}, "no position 'behind' of a class name; choose from end, middle, front"),
     ],
 )

@@ -140,7 +140,8 @@ def test_without_its_encoder_a_run_says_so_in_one_sentence(store, tmp_path):
     assert record.reason == (
         "The method needs the text tower of the encoder that made the features, 'imported', which cannot be loaded "
         "here: There is no encoder 'imported'; the choices are lite, hf:<id or folder>, "
-        "openai:<ViT-B/16, RN50, ... or file.pt>, openclip:<model>/<weights or file>, onnx:<folder>."
+        "openai:<ViT-B/16, RN50, ... or file.pt>, openclip:<model>/<weights or file>, onnx:<folder>, "
+        "maple:<file>+<encoder>."
     )
     changed = make_store(tmp_path / "changed", encoder=store.info.encoder)
     assert "has changed since" in run_on(changed).reason

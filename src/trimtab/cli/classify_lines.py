@@ -63,13 +63,21 @@ class PrintedLines:
         except UnicodeEncodeError:  # a terminal that lacks letters
             content = text.encode(self._encoding, "backslashreplace")
         try:
-            sys.stdout.buffer.write(content)
-            sys.stdout.buffer.flush()
+            _to_standard_output(content)
         except BrokenPipeError:  # whoever read our lines has seen enough
             raise
         except OSError as error:
             _drop_what_waits(sys.stdout)
             raise TrimtabError(f"Standard output cannot be written: {error.strerror or error}.") from None
+
+
+def _to_standard_output(content: bytes) -> None:
+    """Bytes as they are; a replacement of standard output that takes text alone gets text."""
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.buffer.write(content)
+    else:
+        sys.stdout.write(content.decode(errors="replace"))
+    sys.stdout.flush()
 
 
 class FiledLines:

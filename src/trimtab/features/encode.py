@@ -49,7 +49,7 @@ def encode_images(
 
     Started again on the same folder it continues where it was stopped, however it was stopped; on a finished store it
     only opens it. Images that cannot be read get no row; the store's `skipped` names them with the reason.
-        `templates` are the encoder's or the data set's own unless given; `limit` takes that many images, drawn by the seed,
+    `templates` are the encoder's or the data set's own unless given; `limit` takes that many images, drawn by the seed,
     in their order; `batch` is in views. Neither `batch` nor `workers` changes a pixel. `progress` is called with
     the images done and their total, before the first batch and after each.
 
@@ -142,7 +142,8 @@ def _text(
         tower = text_tower(encoder, image_set.class_names, context=context)
         return tower.features(tower.start), str(read_context(context))
     own = getattr(encoder, "template", None)  # of an encoder whose prompts stand in the place of certain words
-    patterns = templates_for(templates or own or image_set.templates, image_set.name)
+    chosen = templates if templates is not None else own or image_set.templates
+    patterns = templates_for(chosen, image_set.name)
     text = text_prototypes(encoder, image_set.class_names, patterns, cupl)
     said = " | ".join(patterns) + (" + CuPL" if cupl is not None else "")
     return text, f"{said}, {encoder.learned_prompts}" if hasattr(encoder, "learned_prompts") else said

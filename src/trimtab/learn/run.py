@@ -53,7 +53,7 @@ def learn_from_images(
     chosen = few_shots(np.asarray(images.labels), images.class_names, recipe.shots, recipe.seed)
     folder = out.with_name(f"{out.name}.features")
     drawn = _only(images, chosen)
-    store = encode_images(drawn, encoder, out=folder, views=views, seed=recipe.seed, dtype="float32", progress=progress)
+    store = encode_images(drawn, encoder, out=folder, views=views, seed=recipe.seed, dtype="float32")
     learned = learn_from_store(recipe, shape, store, encoder, out, progress=progress)
     shutil.rmtree(folder)
     return learned

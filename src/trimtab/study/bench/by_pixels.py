@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import time
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.files import cache_folder, write_whole
 from trimtab.images.views import make_views
+from trimtab.interrupts import HoldInterrupts
 from trimtab.methods.base import Method
 from trimtab.stream import Predictions, Stream
 from trimtab.study.bench.plan import Run
@@ -82,18 +84,23 @@ def run_resumable(run: Run, stream: Stream, rows: PixelRows, code: str) -> tuple
     kept = _Kept(run, stream, code)
     stream, parts, earlier = kept.read(len(rows))
     saved, start = time.monotonic(), time.perf_counter() - earlier
-    try:
-        for number in range(stream.seen, len(rows)):
-            prediction = stream.step(rows[number : number + 1][0])
-            for name, values in {**prediction.parts, "": prediction.probabilities}.items():
-                parts[name][number] = values
-            if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+    with HoldInterrupts() as interrupts:  # an image is taken in and its answer noted, or neither
+        try:
+            for number in range(stream.seen, len(rows)):
+                with interrupts.welcome():
+                    views = rows[number : number + 1][0]
+                prediction = stream.step(views)
+                for name, values in {**prediction.parts, "": prediction.probabilities}.items():
+                    parts[name][number] = values
+                if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+                    kept.write(stream, parts, time.perf_counter() - start)
+                    saved = time.monotonic()
+                    _log.info("%s: %d of %d images", run, stream.seen, len(rows))
+                interrupts.arrive()
+        except BaseException:  # also Ctrl-C: what is done stays done
+            with suppress(TrimtabError):  # a step that broke leaves the last save
                 kept.write(stream, parts, time.perf_counter() - start)
-                saved = time.monotonic()
-                _log.info("%s: %d of %d images", run, stream.seen, len(rows))
-    except BaseException:  # also Ctrl-C: what is done stays done
-        kept.write(stream, parts, time.perf_counter() - start)
-        raise
+            raise
     seconds = time.perf_counter() - start
     kept.remove()
     fused = parts.pop("")
