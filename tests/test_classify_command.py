@@ -314,7 +314,7 @@ def test_a_file_that_exists_is_not_overwritten(photos):
         ((*LABELS, "--method", "nonsense"), "no method 'nonsense'"),
         ((*LABELS, "--state", "no/such/folder/state"), "cannot be written"),
         ((*LABELS, "-o", "no/such/folder/file"), "cannot be written"),
-        ((*LABELS, "-o", "photos"), "photos exists and is not a regular file"),
+        ((*LABELS, "-o", "photos"), "photos is a folder; give the name of a file"),
         ((*LABELS, "-o", "both", "--state", "both"), "--state and --out are the same file"),
     ],
 )

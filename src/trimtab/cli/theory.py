@@ -9,7 +9,7 @@ from trimtab.cli.options import Json, Store
 Order = Annotated[str, typer.Option(help="Order of the stream: shuffled, dirichlet:0.1, ...")]
 Seed = Annotated[int, typer.Option(help="Seed of the order.")]
 Beta = Annotated[float, typer.Option(help="Exponent of the low-noise assumption.")]
-Rows = Annotated[int, typer.Option(min=1, help="How many classes to show.")]
+Rows = Annotated[int, typer.Option(min=0, help="How many classes to show.")]
 
 
 def theory(
