@@ -37,10 +37,15 @@ def learn_coop(
     device: Device = "cpu",
     precision: Precision = "fp32",
 ) -> None:
-    """Learn the words around the class names (CoOp).
+    r"""Learn the words around the class names (CoOp).
 
     THE LABELS OF DATA ARE USED: every table that uses the file says so. It is accepted by --context of other commands.
     If it is stopped, the same command continues where it was.
+
+    \b
+    Examples:
+      trimtab learn coop photos/ -e lite --shots 8 -o context.safetensors
+      trimtab encode other/ -e lite --context context.safetensors
     """
     from trimtab.encoders import load_encoder
     from trimtab.encoders.prompted.context_files import POSITIONS

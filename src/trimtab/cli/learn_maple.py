@@ -22,10 +22,14 @@ def learn_maple(
     root: Root = None,
     device: Device = "cpu",
 ) -> None:
-    """Learn coupled prompts for both towers of a CLIP.
+    r"""Learn coupled prompts for both towers of a CLIP.
 
     THE LABELS OF DATA ARE USED. The file is then an encoder: maple:<file>+<encoder>. The defaults are the authors'
     for prompts that are taken to other data sets. If it is stopped, the same command continues where it was.
+
+    \b
+    Examples:
+      trimtab learn maple photos/ -e openai:ViT-B/16 -o m.safetensors
     """
     from trimtab.cli.long_work import bar
     from trimtab.data.catalog import load_dataset

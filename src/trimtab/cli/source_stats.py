@@ -19,10 +19,14 @@ def source_stats(
     batch: Annotated[int, typer.Option(min=1, help="Images per call of the encoder.")] = 32,
     device: Device = "cpu",
 ) -> None:
-    """Measure the tokens of the data that prompts were learned on.
+    r"""Measure the tokens of the data that prompts were learned on.
 
     PromptAlign needs them. The encoder is a maple:<file>+<encoder>; labels are not looked at. If it is stopped, the
     same command continues where it was.
+
+    \b
+    Examples:
+      trimtab source-stats photos/ -e maple:m.safetensors+openai:ViT-B/16
     """
     from trimtab.cli.long_work import bar
     from trimtab.data.catalog import load_dataset
