@@ -12,7 +12,7 @@ from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.fusion import new_fusion
-from trimtab.methods import list_methods, make_method, method_class
+from trimtab.methods import list_methods, make_method
 from trimtab.methods.base import Method
 from trimtab.study.bench.tuned import TunedParameters
 
@@ -157,7 +157,7 @@ def method_names(methods: Iterable[str]) -> tuple[str, ...]:
 
 
 def _of_features() -> list[str]:
-    return [name for name in list_methods() if not method_class(name).needs]
+    return [name for name in list_methods() if not make_method(name).needs]
 
 
 def possible_weights(method: Method, wanted: Sequence[str]) -> tuple[str, ...]:
