@@ -190,7 +190,7 @@ def test_mcp_plus_equals_autograd_along_streams(stream: dict[str, int], options:
         np.testing.assert_allclose(values, reference[part], atol=2e-4, rtol=0, err_msg=part)
 
 
-@pytest.mark.parametrize("seed", [4, 5])
+@pytest.mark.parametrize("seed", [4])
 @pytest.mark.parametrize("options", [{}, {"one_sided": True, "temperature": 0.01}], ids=["paper", "one_sided"])
 def test_mcp_plus_does_not_drift_from_autograd_in_2000_images(options: dict[str, Any], seed: int) -> None:
     task, features = gentle_stream(classes=6, dim=10, views=1, images=2000, seed=seed)
