@@ -146,7 +146,7 @@ def doors(world):
         ),
         # trimtab.images
         "decode": (decode, {"source": folder / "images" / "red" / "1.png"}),
-        "make_views": (make_views, {"image": colored("red", 1), "size": 16, "views": 2, "seed": 0, "index": 0}),
+        "make_views": (make_views, {"image": colored("red", 1), "size": 16, "views": 2, "seed": 0}),
         "ViewLoader": (
             ViewLoader,
             {"load": images.load, "indices": [0], "size": 16, "views": 1, "seed": 0, "batch": 8, "workers": 1},
