@@ -278,7 +278,7 @@ def test_wrong_kinds_are_refused_with_a_sentence(world, tmp_path, monkeypatch):
         ("make_plan", "seeds", 1.5, "seeds .the number of orders. must be a whole number of at least 1, not 1.5"),
         ("make_plan", "stores", "one", "stores must be a list of at least one name or path, not 'one'"),
         ("tune", "images", -1, "images must be a whole number of at least 1, not -1"),
-        ("load_encoder", "precision", None, "precision must be one of fp32, fp16, bf16, not None"),
+        ("load_encoder", "precision", None, "precision must be one of fp32, fp16, bf16, int8, not None"),
     ],
 )
 def test_the_sentence_names_the_argument(world, door, argument, value, words):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trimtab import arguments
-from trimtab.encoders.base import Encoder, image_prompts
+from trimtab.encoders.base import Encoder, image_prompts, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
@@ -154,7 +154,8 @@ class Classifier:
         """
         views_of = self._views if image_of is None else lambda item: self._views(image_of(item))
         encode = None if self._by_pixels else self.encoder.encode_images
-        return iter(LookAhead(items, views_of, encode, views=self.views))
+        per_call = images_per_call(self.encoder)
+        return iter(LookAhead(items, views_of, encode, views=self.views, images_per_call=per_call))
 
     def look(self, image: Picture) -> NDArray[np.float32] | NDArray[np.uint8]:
         """What the method sees of an image: the features of its views, or their pixels where it needs them."""

@@ -33,14 +33,21 @@ class LookAhead(Generic[Item]):
 
     `views_of(item)` gives an image's (V, s, s, 3) views and is called from several threads; `encode` takes the views of
     several images, and `None` leaves them pixels. An encoder gets what is there: a full batch while images come fast,
-    a single image where they come slowly. A few batches are held at any time, however long the iterable is.
+    a single image where they come slowly, never more than `images_per_call`. Only a few batches are held at any time,
+    however long the iterable is.
     """
 
     def __init__(
-        self, items: Iterable[Item], views_of: Callable[[Item], Pixels], encode: Encode | None, *, views: int = 1
+        self,
+        items: Iterable[Item],
+        views_of: Callable[[Item], Pixels],
+        encode: Encode | None,
+        *,
+        views: int = 1,
+        images_per_call: int | None = None,
     ) -> None:
         self._items, self._views_of, self._encode = items, views_of, encode
-        self._full = max(1, VIEWS_AT_ONCE // views)
+        self._full = images_per_call or max(1, VIEWS_AT_ONCE // views)
         self._at_once = 1  # until it is known how long one takes
 
     def __iter__(self) -> Generator[tuple[Item, Rows | TrimtabError], None, None]:

@@ -1,0 +1,67 @@
+"""int8 in torch: the linear layers of an image tower in eight bits, weights once and inputs as they come, on the CPU.
+
+Only what an image runs through is changed. Texts are encoded once and kept, so their tower stays in float32, where
+prompts can be learned through it as before.
+"""
+
+import warnings
+
+import torch
+from torch import nn
+
+from trimtab.encoders.openai.model import Attention
+from trimtab.errors import TrimtabError
+
+LEAST_SHARE = 0.5  # of a tower's weights that must lie in linear layers for int8 to be worth its rounding
+
+
+def quantize_linears(name: str, tower: nn.Module, example: torch.Tensor) -> None:
+    """Replace, in place, each linear layer of `tower` that `example` runs through by one of eight bits."""
+    for module in tower.modules():
+        if isinstance(module, Attention):
+            module.project_by_a_layer()
+    passed = _layers_passed(tower, example)
+    everything = sum(weight.numel() for weight in _image_weights(tower, passed))
+    share = sum(layer.weight.numel() for layer in passed) / max(1, everything)
+    if share < LEAST_SHARE:
+        raise TrimtabError(
+            f"int8 covers linear layers, which hold {share:.0%} of the weights that {name} looks at images with; "
+            "use bf16, or calibrate it: trimtab export --precision int8 --images FOLDER."
+        )
+    small = {layer: _quantized(layer) for layer in passed}
+    for parent in list(tower.modules()):
+        for child_name, child in list(parent.named_children()):
+            if child in small:
+                setattr(parent, child_name, small[child])
+
+
+def _layers_passed(tower: nn.Module, example: torch.Tensor) -> list[nn.Linear]:
+    passed: dict[nn.Linear, None] = {}
+
+    def remember(layer: nn.Module, *_: object) -> None:
+        assert isinstance(layer, nn.Linear)
+        passed[layer] = None
+
+    hooks = [layer.register_forward_hook(remember) for layer in tower.modules() if type(layer) is nn.Linear]
+    with torch.inference_mode():
+        tower(example)
+    for hook in hooks:
+        hook.remove()
+    return list(passed)
+
+
+def _image_weights(tower: nn.Module, passed: list[nn.Linear]) -> list[torch.Tensor]:
+    """The weights of the linear layers passed, and of all convolutions, which only images run through."""
+    convolutions = [layer.weight for layer in tower.modules() if isinstance(layer, nn.Conv2d)]
+    return [layer.weight for layer in passed] + convolutions
+
+
+def _quantized(layer: nn.Linear) -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces a successor in another package
+        from torch.ao.nn.quantized.dynamic import Linear
+        from torch.ao.quantization import per_channel_dynamic_qconfig
+
+        layer.qconfig = per_channel_dynamic_qconfig  # type: ignore[assignment]
+        small: nn.Module = Linear.from_float(layer)  # type: ignore[no-untyped-call]
+    return small
