@@ -12,8 +12,6 @@ from torch import nn
 from trimtab.encoders.openai.model import Attention
 from trimtab.errors import TrimtabError
 
-LEAST_SHARE = 0.5  # of a tower's weights that must lie in linear layers for int8 to be worth its rounding
-
 
 def quantize_linears(name: str, tower: nn.Module, example: torch.Tensor) -> None:
     """Replace, in place, each linear layer of `tower` that `example` runs through by one of eight bits."""
@@ -21,12 +19,11 @@ def quantize_linears(name: str, tower: nn.Module, example: torch.Tensor) -> None
         if isinstance(module, Attention):
             module.project_by_a_layer()
     passed = _layers_passed(tower, example)
-    everything = sum(weight.numel() for weight in _image_weights(tower, passed))
-    share = sum(layer.weight.numel() for layer in passed) / max(1, everything)
-    if share < LEAST_SHARE:
+    convolutions = sum(isinstance(layer, nn.Conv2d) for layer in tower.modules())
+    if len(passed) <= convolutions:
         raise TrimtabError(
-            f"int8 covers linear layers, which hold {share:.0%} of the weights that {name} looks at images with; "
-            "use bf16, or calibrate it: trimtab export --precision int8 --images FOLDER."
+            f"int8 covers linear layers, but {name} looks at images with {convolutions} convolutions and {len(passed)} "
+            "linear layers; use bf16, or calibrate it: trimtab export --precision int8 --images FOLDER."
         )
     small = {layer: _quantized(layer) for layer in passed}
     for parent in list(tower.modules()):
@@ -48,12 +45,6 @@ def _layers_passed(tower: nn.Module, example: torch.Tensor) -> list[nn.Linear]:
     for hook in hooks:
         hook.remove()
     return list(passed)
-
-
-def _image_weights(tower: nn.Module, passed: list[nn.Linear]) -> list[torch.Tensor]:
-    """The weights of the linear layers passed, and of all convolutions, which only images run through."""
-    convolutions = [layer.weight for layer in tower.modules() if isinstance(layer, nn.Conv2d)]
-    return [layer.weight for layer in passed] + convolutions
 
 
 def _quantized(layer: nn.Linear) -> nn.Module:

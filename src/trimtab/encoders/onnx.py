@@ -121,6 +121,8 @@ def open_session(model: Path, device: str = "cpu") -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS
     options.inter_op_num_threads = 1
+    # A thread that spins while it waits takes the processor from those that read images and adapt beside it.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=providers)

@@ -48,6 +48,7 @@ def quantize_tower(model: Path, out: Path, calibration: NDArray[np.uint8]) -> st
                     prepared,
                     out,
                     _Calibration(calibration),
+                    activation_type=quantization.QuantType.QUInt8,  # times signed weights: twice as fast on x86
                     op_types_to_quantize=list(BESIDE_CONVOLUTIONS),
                     nodes_to_exclude=_before_convolutions(onnx.load(str(prepared))),
                     **eight_bits,
