@@ -29,7 +29,8 @@ def show(console: Console, images: int = 2000) -> None:
     data, encoder = load_dataset("cifar10", None), load_encoder("lite")
     chosen = np.random.default_rng(0).choice(len(data), images, replace=False)
     many, single = (Classifier(encoder, data.class_names) for _ in range(2))
-    seconds = {"bare encoder": 0.0, "classify_many, from files": 0.0, "classify, from files": 0.0}
+    names = ("bare encoder", "classify_many, from files", "classify, from files")
+    seconds, cpu_seconds = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     with tempfile.TemporaryDirectory() as scratch:
         for turn, part in enumerate([chosen[:32], *np.array_split(chosen, TURNS)]):
             files = [Path(scratch) / f"{turn}-{index}.png" for index in part]
@@ -41,13 +42,16 @@ def show(console: Console, images: int = 2000) -> None:
                 lambda files=files: list(many.classify_many(files)),  # type: ignore[misc]
                 lambda files=files: [single.classify(file) for file in files],  # type: ignore[misc]
             ]
-            for name, work in zip(seconds, works, strict=True):
-                start = time.perf_counter()
+            for name, work in zip(names, works, strict=True):
+                start, cpu_start = time.perf_counter(), time.process_time()
                 work()
-                seconds[name] += time.perf_counter() - start if turn else 0.0  # the first turn warms up
+                if turn:  # the first warms up
+                    seconds[name] += time.perf_counter() - start
+                    cpu_seconds[name] += time.process_time() - cpu_start
     for name, taken in seconds.items():
-        share = seconds["bare encoder"] / taken
-        console.print(f"{name:<30}{images / taken:8.1f} images/s{share:8.1%} of the bare encoder", highlight=False)
+        share, cpu = seconds["bare encoder"] / taken, 1e3 * cpu_seconds[name] / images
+        figures = f"{images / taken:8.1f} images/s{share:8.1%} of the bare encoder{cpu:8.2f} ms of CPU per image"
+        console.print(f"{name:<30}{figures}", highlight=False, soft_wrap=True)
 
 
 def main() -> None:
