@@ -9,7 +9,7 @@ from trimtab.encoders.base import Encoder
 from trimtab.encoders.lite.sources import CLASS_NAMES
 from trimtab.errors import TrimtabError
 
-NAMES = 100  # of ImageNet's classes, evenly spread: what the images are told apart by
+NAMES = 100  # of ImageNet's classes, evenly spread, that the images are sorted into
 # Below these an encoder is not written: its features are another model's.
 LEAST_COSINE = 0.97
 LEAST_SAME = 0.85
