@@ -103,6 +103,7 @@ def warm_up() -> None:
     from trimtab.data import folder  # noqa: F401
     from trimtab.data.catalog import load_dataset  # noqa: F401
     from trimtab.features import encode  # noqa: F401
+    from trimtab.learn import run  # noqa: F401
     from trimtab.methods import make_method
     from trimtab.study import metrics  # noqa: F401
     from trimtab.study.bench import run_plan  # noqa: F401
@@ -117,17 +118,21 @@ def warm_up() -> None:
 
 def command(seconds_between_saves: float) -> None:
     """`trimtab` with the stand-in encoder under every name but those of files."""
-    from tests.tiny_encoder import ColorEncoder
+    from tests.tiny_encoder import PromptedColorEncoder
     from trimtab import encoders
     from trimtab.cli import classify, main
 
     real = encoders.load_encoder
 
     def load_encoder(name: str, **options: Any) -> Any:
-        return real(name, **options) if ":" in name else ColorEncoder()
+        return real(name, **options) if ":" in name else PromptedColorEncoder()
 
     encoders.load_encoder = load_encoder  # type: ignore[assignment]
     classify.SECONDS_BETWEEN_SAVES = seconds_between_saves  # type: ignore[misc]
+    if "learn" in sys.argv:
+        from trimtab.learn import run
+
+        run.SECONDS_BETWEEN_SAVES = seconds_between_saves  # type: ignore[misc]
     main.run()
 
 

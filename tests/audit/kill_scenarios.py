@@ -15,6 +15,7 @@ from PIL import Image
 from tests.audit.kill_processes import environment
 from tests.bench_stores import make_store
 from tests.tiny_encoder import COLORS, colored
+from trimtab.encoders.prompted.context_files import read_context
 from trimtab.engine.state_io import read_state
 
 NAMES = tuple(COLORS)
@@ -53,7 +54,7 @@ class Scenario(Protocol):
 
 
 class Classify:
-    name, share, cold = "classify", 55, 0.03
+    name, share, cold = "classify", 40, 0.03
 
     def prepare(self, inputs: Path) -> None:
         self.photos = inputs / "photos"
@@ -123,6 +124,36 @@ class Encode:
         _refuse_litter(folder / "store")
 
 
+class Learn:
+    name, share, cold = "learn", 15, 0.03
+
+    def prepare(self, inputs: Path) -> None:
+        self.photos = inputs / "labeled"
+        for number in range(24):
+            name = NAMES[number % 4]
+            (self.photos / name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(colored(name, seed=number, noise=120)).save(self.photos / name / f"{number}.png")
+
+    def arguments(self) -> Sequence[str]:
+        how = ("--shots", "4", "--length", "2", "--epochs", "60", "--batch", "5", "--views", "2")
+        return ("learn", "coop", str(self.photos), *how, "-o", "context.safetensors")
+
+    def is_done(self, folder: Path) -> bool:
+        return False
+
+    def check_stopped(self, folder: Path, killed_before: bool) -> None:
+        pass  # what counts is the context in the end
+
+    def check_finished(self, folder: Path, whole: Path) -> None:
+        found, expected = (read_context(place / "context.safetensors") for place in (folder, whole))
+        if not np.array_equal(found.context, expected.context) or found.learned_as != expected.learned_as:
+            raise AuditError("lost", "another context")
+        beside = [file.name for file in folder.glob("context.safetensors.*")]
+        if beside:
+            raise AuditError("litter", f"left behind: {beside}")
+        _refuse_litter(folder)
+
+
 class Bench:
     name, share, cold = "bench", 20, 0.03
 
@@ -183,7 +214,7 @@ class Export:
         _elsewhere(f"from trimtab.encoders import load_encoder; load_encoder({'onnx:' + str(folder / 'onnx')!r})")
 
 
-SCENARIOS: tuple[type[Scenario], ...] = (Classify, Encode, Bench, BenchSideBySide, Export)
+SCENARIOS: tuple[type[Scenario], ...] = (Classify, Encode, Learn, Bench, BenchSideBySide, Export)
 
 
 def _elsewhere(program: str) -> None:

@@ -37,6 +37,7 @@ class ContextFile:
     trained_on: str = ""  # the labeled data, and the number of shots
     words: str = ""  # that learning started from
     class_names: tuple[str, ...] = ()  # of a class-specific context
+    learned_as: str = ""  # a digest of all that decided it, by which the same command knows its own work
 
     def __str__(self) -> str:
         """One line for manifests and tables."""
@@ -55,6 +56,7 @@ def save_context(
     trained_on: str = "",
     words: str = "",
     class_names: Sequence[str] = (),
+    learned_as: str = "",
 ) -> ContextFile:
     """Write a learned context as safetensors, with what is needed to refuse it elsewhere and to say whose labels."""
     from safetensors.numpy import save
@@ -70,6 +72,7 @@ def save_context(
         "trained_on": trained_on,
         "words": words,
         "class_names": list(class_names),
+        "learned_as": learned_as,
     }
     header = json.dumps(about, sort_keys=True)
     content = save({KEY: vectors}, metadata={FORMAT: header, "checksum": _checksum(header, vectors)})
@@ -116,6 +119,7 @@ def _described(context: Array, about: dict[str, Any]) -> ContextFile:
         trained_on=about.get("trained_on", ""),
         words=about.get("words", ""),
         class_names=tuple(about.get("class_names", ())),
+        learned_as=about.get("learned_as", ""),
     )
 
 
