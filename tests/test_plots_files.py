@@ -85,7 +85,7 @@ def test_a_disk_that_refuses_is_one_sentence(results, tmp_path, monkeypatch, pro
     def refuse(*_):
         raise OSError(problem, os.strerror(problem))
 
-    monkeypatch.setattr(outputs, "write_whole", refuse)
+    monkeypatch.setattr(outputs, "write_together", refuse)
     for done in (
         plot(results, tmp_path / "along.png"),
         CliRunner().invoke(app, ["report", str(results.folder), "-o", str(tmp_path)]),

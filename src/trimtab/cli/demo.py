@@ -44,7 +44,7 @@ def demo(
     from trimtab.files import cache_folder
     from trimtab.study.demo import figures, race
     from trimtab.study.demo.needs import working_encoder
-    from trimtab.study.outputs import refuse_foreign, write_output
+    from trimtab.study.outputs import refuse_foreign, write_outputs
 
     console = Console(highlight=False)
     # What can fail is tried before the images are fetched and the minutes are spent.
@@ -75,8 +75,7 @@ def demo(
             lambda position: image_set.load(where[store.ids[position]]),
         ),
     }
-    for name, png in drawn.items():
-        write_output(pictures[name], png, overwrite=overwrite)
+    write_outputs({pictures[name]: png for name, png in drawn.items()}, overwrite=overwrite)
     console.print(f"Figures: {pictures['accuracy']} and {pictures['caches']}", soft_wrap=True)
 
 
