@@ -76,6 +76,13 @@ def test_a_kill_before_everything_is_tidied_is_made_good(photos, tmp_path, monke
     assert (tmp_path / "c.safetensors").read_bytes() == made
 
 
+def test_without_a_terminal_lines_say_how_far_it_is(store, monkeypatch):
+    monkeypatch.setattr("trimtab.cli.progress.EVERY_SECONDS", 0.0)
+    done = trimtab("learn", "coop", "store", "--shots", 2, "--epochs", 3, "-o", "c.safetensors")
+    assert done.exit_code == 0, done.output
+    assert "learn: 2 of 3 epochs" in done.stderr
+
+
 def test_one_process_at_a_time(store, tmp_path):
     out = tmp_path / "c.safetensors"
     lock = FileLock(out)

@@ -28,9 +28,10 @@ from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.features.encode import encode_images
 from trimtab.files import FileLock, write_whole
-from trimtab.learn.coop import CoOp, few_shots, learn_coop, start_context
+from trimtab.learn.coop import CoOp, LearningStep, few_shots, learn_coop, start_context
 
 SECONDS_BETWEEN_SAVES = 20.0
+Progress = Callable[[int, int, str], None]  # epochs done, epochs in all, a few words
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,14 @@ class Shape:
 
 
 def learn_from_images(
-    recipe: CoOp, shape: Shape, images: ImageSet, encoder: Encoder, out: Path, *, views: int = 1, progress: bool = False
+    recipe: CoOp,
+    shape: Shape,
+    images: ImageSet,
+    encoder: Encoder,
+    out: Path,
+    *,
+    views: int = 1,
+    progress: Progress | None = None,
 ) -> ContextFile:
     """Draw the shots of every class, encode them once, and learn; see `learn_from_store`."""
     if not images.class_names or not (np.asarray(images.labels) >= 0).any():
@@ -60,7 +68,7 @@ def learn_from_images(
 
 
 def learn_from_store(
-    recipe: CoOp, shape: Shape, store: FeatureStore, encoder: Encoder, out: Path, *, progress: bool = False
+    recipe: CoOp, shape: Shape, store: FeatureStore, encoder: Encoder, out: Path, *, progress: Progress | None = None
 ) -> ContextFile:
     """Learn a context from some labeled images of a feature store and write it to `out`.
 
@@ -76,7 +84,7 @@ def learn_from_store(
 
 
 def _learn(
-    recipe: CoOp, shape: Shape, store: FeatureStore, encoder: Encoder, place: "_Place", progress: bool
+    recipe: CoOp, shape: Shape, store: FeatureStore, encoder: Encoder, place: "_Place", progress: Progress | None
 ) -> ContextFile:
     store = FeatureStore.open(store.path, encoder=encoder)
     rows = few_shots(store.labels, store.class_names, recipe.shots, recipe.seed)
@@ -86,7 +94,7 @@ def _learn(
     steps = learn_coop(
         recipe, tower, features, store.labels[rows], encoder.logit_scale, start=start, resumed=unfinished.read()
     )
-    context = _with_bar(steps, recipe, unfinished, progress)
+    context = _followed(steps, recipe.schedule.epochs, unfinished, progress)
     return save_context(
         place.out,
         context,
@@ -155,28 +163,24 @@ def _tower(shape: Shape, encoder: Encoder, class_names: Sequence[str], seed: int
     return text_tower(encoder, class_names, position=shape.position, context=start), start
 
 
-def _with_bar(steps: Any, recipe: CoOp, unfinished: "_Unfinished", wanted: bool) -> Array:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console, last = Console(stderr=True), None
-    with Progress(console=console, disable=not (wanted and console.is_terminal)) as bar:
-        task = bar.add_task("learning", total=recipe.schedule.epochs)
-        try:
-            for step in steps:
-                if last is not None and step.epoch > last.epoch:
-                    unfinished.epoch_done(last.epoch + 1, last.context, last.velocity)
-                last = step
-                bar.update(task, completed=step.epoch, description=f"learning, loss {step.loss:.3f}")
-        except TrimtabError:  # it came to NaN: there is nothing to continue
-            unfinished.remove()
-            raise
-        finally:  # also when interrupted: epochs that are done stay done
-            unfinished.save()
-    if last is None:  # the last epoch was done when it was stopped
-        return unfinished.context()
-    context: Array = last.context
-    return context
+def _followed(
+    steps: Iterator[LearningStep], epochs: int, unfinished: "_Unfinished", progress: Progress | None
+) -> Array:
+    """The context after all steps; what is done is told, and saved now and then."""
+    last: LearningStep | None = None
+    try:
+        for step in steps:
+            if last is not None and step.epoch > last.epoch:
+                unfinished.epoch_done(last.epoch + 1, last.context, last.velocity)
+            last = step
+            if progress:
+                progress(step.epoch, epochs, f"loss {step.loss:.3f}")
+    except TrimtabError:  # it came to NaN: there is nothing to continue
+        unfinished.remove()
+        raise
+    finally:  # also when interrupted: epochs that are done stay done
+        unfinished.save()
+    return unfinished.context() if last is None else last.context  # the last epoch was done when it was stopped
 
 
 class _Unfinished:
