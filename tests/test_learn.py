@@ -249,6 +249,7 @@ def test_damaged_files_are_refused(tmp_path):
         (whole[:-9], "does not hold a context"),
         (whole[:-1] + bytes([whole[-1] ^ 1]), "changed or damaged"),
         (whole.replace(b"4 per class", b"9 per class"), "changed or damaged"),
+        (whole.replace(b"trimtab-context", b"trimtab-another"), "changed or damaged"),
         (b"", "does not hold a context"),
     ):
         file.write_bytes(damaged)

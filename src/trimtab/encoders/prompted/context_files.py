@@ -102,7 +102,8 @@ def _own(file: Path) -> ContextFile:
         about = json.loads(header)
     except (OSError, SafetensorError, ValueError) as error:
         raise TrimtabError(f"{file} does not hold a context called {KEY!r}: {first_line(error)}") from error
-    if about and metadata.get("checksum") != _checksum(header, context):
+    ours = about or "checksum" in metadata
+    if ours and metadata.get("checksum") != _checksum(header, context):
         raise TrimtabError(f"{file} has been changed or damaged since it was written (its checksum differs).")
     position = about.get("position")
     if position is not None and position not in POSITIONS:
