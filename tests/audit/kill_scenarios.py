@@ -96,11 +96,7 @@ class Encode:
     name, share, cold = "encode", 20, 0.03
 
     def prepare(self, inputs: Path) -> None:
-        self.photos = inputs / "classes"
-        for number in range(60):
-            name = NAMES[number % 4]
-            (self.photos / name).mkdir(parents=True, exist_ok=True)
-            Image.fromarray(colored(name, seed=number)).save(self.photos / name / f"{number}.png")
+        self.photos = _labeled(inputs / "classes", 60, noise=40)
 
     def arguments(self) -> Sequence[str]:
         return ("encode", str(self.photos), "-o", "store", "--views", "2", "--batch", "4")
@@ -128,11 +124,7 @@ class Learn:
     name, share, cold = "learn", 15, 0.03
 
     def prepare(self, inputs: Path) -> None:
-        self.photos = inputs / "labeled"
-        for number in range(24):
-            name = NAMES[number % 4]
-            (self.photos / name).mkdir(parents=True, exist_ok=True)
-            Image.fromarray(colored(name, seed=number, noise=120)).save(self.photos / name / f"{number}.png")
+        self.photos = _labeled(inputs / "labeled", 24, noise=120)
 
     def arguments(self) -> Sequence[str]:
         how = ("--shots", "4", "--length", "2", "--epochs", "60", "--batch", "5", "--views", "2")
@@ -215,6 +207,15 @@ class Export:
 
 
 SCENARIOS: tuple[type[Scenario], ...] = (Classify, Encode, Learn, Bench, BenchSideBySide, Export)
+
+
+def _labeled(folder: Path, count: int, noise: int) -> Path:
+    """A folder for each color, with pictures of it."""
+    for number in range(count):
+        name = NAMES[number % 4]
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(colored(name, seed=number, noise=noise)).save(folder / name / f"{number}.png")
+    return folder
 
 
 def _elsewhere(program: str) -> None:
