@@ -60,10 +60,12 @@ def learn_from_images(
     chosen = few_shots(np.asarray(images.labels), images.class_names, recipe.shots, recipe.seed)
     drawn = _only(images, chosen)
     digest = _digest(recipe, shape, drawn.class_names, drawn.ids, f"{views} views by {encoder.fingerprint}")
+    folder = out.with_name(f"{out.name}.features")
     with _learning(out, digest) as place:
         if place.learned is None:
-            store = encode_images(drawn, encoder, out=place.features, views=views, seed=recipe.seed, dtype="float32")
+            store = encode_images(drawn, encoder, out=folder, views=views, seed=recipe.seed, dtype="float32")
             place.learned = _learn(recipe, shape, store, encoder, place, progress)
+        shutil.rmtree(folder, ignore_errors=True)
         return place.learned
 
 
@@ -120,10 +122,6 @@ class _Place:
     def unfinished(self) -> Path:
         return self.out.with_name(f"{self.out.name}.unfinished")
 
-    @property
-    def features(self) -> Path:
-        return self.out.with_name(f"{self.out.name}.features")
-
 
 @contextmanager
 def _learning(out: Path, digest: str) -> Iterator[_Place]:
@@ -144,7 +142,6 @@ def _learning(out: Path, digest: str) -> Iterator[_Place]:
                     "--out."
                 )
         yield place
-        shutil.rmtree(place.features, ignore_errors=True)
         place.unfinished.unlink(missing_ok=True)
     finally:
         lock.release(remove=True)
