@@ -9,14 +9,13 @@ import warnings
 import torch
 from torch import nn
 
-from trimtab.encoders.openai.model import Attention
 from trimtab.errors import TrimtabError
 
 
 def quantize_linears(name: str, tower: nn.Module, example: torch.Tensor) -> None:
     """Replace, in place, each linear layer of `tower` that `example` runs through by one of eight bits."""
     for module in tower.modules():
-        if isinstance(module, Attention):
+        if hasattr(module, "project_by_a_layer"):  # OpenAI's attention, whose input projection is a bare matrix
             module.project_by_a_layer()
     passed = _layers_passed(tower, example)
     convolutions = sum(isinstance(layer, nn.Conv2d) for layer in tower.modules())
