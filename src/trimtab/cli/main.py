@@ -38,6 +38,7 @@ VERBS: tuple[str, ...] = (
     "tune",
     "data",
     "prompts",
+    "generate",
     "source-stats",
     "export",
 )
