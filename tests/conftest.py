@@ -7,6 +7,8 @@ from the cache folder, where it is fetched once; under `-m "not network"` it is 
 """
 
 import logging
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +18,9 @@ from trimtab.data.fetched import emoji, groceries
 from trimtab.files import cache_folder
 
 registry.entry_points = lambda group: ()  # now: tests are collected by method
+
+os.fsync = lambda _: None  # type: ignore[assignment]  # kills are tried, power cuts are not; disks may take 20 ms for it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore Ctrl-C
 
 KEPT = {  # the file below the cache folder that shows that a set has been fetched
     "cifar10": "cifar10/test_batch.bin",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.audit.fuzz import TARGETS, fuzz
+from tests.audit.fuzz import fuzz
+from tests.audit.fuzz_targets import TARGETS
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

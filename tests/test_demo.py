@@ -18,8 +18,12 @@ from trimtab.study.outputs import MARK
 
 @pytest.mark.slow
 @pytest.mark.fetches("cifar10")
-def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
+def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path, monkeypatch):
     from trimtab.data.fetched.cifar import cifar10
+    from trimtab.study.demo import race
+
+    run_methods, finishes = race.run_methods, []
+    monkeypatch.setattr(race, "run_methods", lambda store: finishes.append(run_methods(store)) or finishes[0])
 
     try:
         cifar10()
@@ -31,6 +35,13 @@ def test_the_demo_gets_better_than_zero_shot_and_names_the_oracle(tmp_path):
     assert float(rows["mcp"][4]) > 0, "MCP did not gain on real images"
     assert "oracle" in rows["oracle"][3]
     assert "no" in rows["auto"][3]
+    told = []
+    monkeypatch.setattr("trimtab.cli.output.show_json", told.append)
+    monkeypatch.setattr("trimtab.study.demo.race.run_methods", lambda _: finishes[0])
+    again = CliRunner().invoke(app, ["demo", "--images", "400", "--out", str(tmp_path), "--json"])
+    assert (again.exit_code, again.stdout) == (0, "")
+    assert f"{told[0]['methods'][-2]['accuracy']:.1f}%" == rows["mcp"][2].strip()
+    assert [way["oracle"] for way in told[0]["weights"]] == [False, False, True]
     for name in ("accuracy.png", "caches.png"):
         width, height = Image.open(tmp_path / name).size
         assert width > 500

@@ -49,6 +49,7 @@ def desk(tmp_path, monkeypatch):
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)  # small benchmarks: starting workers would take most of the time
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

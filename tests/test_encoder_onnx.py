@@ -9,11 +9,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
+from typer.testing import CliRunner  # noqa: E402
+
 import test_encoder_openai  # noqa: E402
 import test_encoder_siglip  # noqa: E402
 import tiny_clips  # noqa: E402
 from tiny_clips import some_pixels  # noqa: E402
 from trimtab.cli.export import export  # noqa: E402
+from trimtab.cli.main import app  # noqa: E402
 from trimtab.encoders import Encoder, load_encoder  # noqa: E402
 from trimtab.encoders.onnx import open_session  # noqa: E402
 from trimtab.encoders.onnx_export import write_onnx_folder  # noqa: E402
@@ -23,18 +26,14 @@ siglip, vit, resnet = test_encoder_siglip.siglip, test_encoder_openai.vit, test_
 TEXTS = ["a photo of a cat", "cat", "of it's a dog, a dog and a dog!"]
 
 
-def trimtab(*arguments):
-    command = [sys.executable, "-m", "trimtab", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
     """A CLIP that a user exported with the command."""
     folder = tmp_path_factory.mktemp("onnx")
     tiny_clips.save_hf_clip(folder / "clip")
-    done = trimtab("export", "--to", "onnx", "--encoder", f"hf:{folder / 'clip'}", "-o", folder / "onnx")
-    assert done.returncode == 0, done.stderr
+    arguments = ("--to", "onnx", "--encoder", f"hf:{folder / 'clip'}", "-o", str(folder / "onnx"))
+    done = CliRunner().invoke(app, ["export", *arguments])
+    assert done.exit_code == 0, done.output
     return folder, done.stdout
 
 

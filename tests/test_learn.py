@@ -13,6 +13,7 @@ from trimtab import Classifier, FeatureStore, TrimtabError
 from trimtab.cli.main import app
 from trimtab.encoders.prompted.context_files import read_context, save_context
 from trimtab.features.contexts import context_of
+from trimtab.files import FileLock
 from trimtab.learn import CoOp, Shape, few_shots, learn_coop, learn_from_store, run
 from trimtab.learn.coop import cross_entropy, epochs_for
 from trimtab.learn.sgd import SGD, Schedule
@@ -53,8 +54,41 @@ def test_the_command_learns_and_says_whose_labels(photos, tmp_path):
     assert learned.context.shape == (3, 6)
     assert learned.encoder_fingerprint == PromptedColorEncoder().fingerprint
     assert sorted(path.name for path in tmp_path.glob("c.safetensors*")) == ["c.safetensors"]
-    again = trimtab("learn", "coop", photos, "--shots", 4, "-o", "c.safetensors")
-    assert "is already there" in str(again.exception)
+    other = trimtab("learn", "coop", photos, "--shots", 4, "-o", "c.safetensors")
+    assert "is already there, and not what this command makes" in str(other.exception)
+    (tmp_path / "x.safetensors").write_text("mine")
+    other = trimtab("learn", "coop", photos, "--shots", 4, "-o", "x.safetensors")
+    assert "is already there, and not what this command makes" in str(other.exception)
+
+
+def test_a_kill_before_everything_is_tidied_is_made_good(photos, tmp_path, monkeypatch):
+    command = ("learn", "coop", photos, "--shots", 4, "--epochs", 5, "--length", 3, "-o", "c.safetensors")
+    with monkeypatch.context() as broken:
+        broken.setattr("trimtab.learn.run.shutil.rmtree", lambda *_, **__: 1 / 0)
+        assert isinstance(trimtab(*command).exception, ZeroDivisionError)
+    made = (tmp_path / "c.safetensors").read_bytes()
+    names = ["c.safetensors", "c.safetensors.features", "c.safetensors.unfinished"]
+    assert sorted(path.name for path in tmp_path.glob("c.safetensors*")) == names
+    again = trimtab(*command)
+    assert again.exit_code == 0, again.output
+    assert "trained on labels of photos" in again.stdout
+    assert sorted(path.name for path in tmp_path.glob("*c.safetensors*")) == ["c.safetensors"]
+    assert (tmp_path / "c.safetensors").read_bytes() == made
+
+
+def test_without_a_terminal_lines_say_how_far_it_is(store, monkeypatch):
+    monkeypatch.setattr("trimtab.cli.progress.EVERY_SECONDS", 0.0)
+    done = trimtab("learn", "coop", "store", "--shots", 2, "--epochs", 3, "-o", "c.safetensors")
+    assert done.exit_code == 0, done.output
+    assert "learn: 2 of 3 epochs" in done.stderr
+
+
+def test_one_process_at_a_time(store, tmp_path):
+    out = tmp_path / "c.safetensors"
+    lock = FileLock(out)
+    with pytest.raises(TrimtabError, match=r"Another process is using .*c\.safetensors; wait for it"):
+        learn_from_store(CoOp(shots=2), Shape(), store, PromptedColorEncoder(), out)
+    lock.release(remove=True)
 
 
 @pytest.mark.parametrize("position", ["end", "middle", "front"])
@@ -89,7 +123,11 @@ def test_an_interrupted_run_ends_with_the_same_numbers(store, tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         learn_from_store(recipe, shape, store, encoder, out)
     unfinished = tmp_path / "c.safetensors.unfinished"
-    assert unfinished.is_file()
+    kept = unfinished.read_bytes()
+    unfinished.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    with pytest.raises(TrimtabError, match=r"unfinished cannot be read; delete it to begin again"):
+        learn_from_store(recipe, shape, store, encoder, out)
+    unfinished.write_bytes(kept)
     assert not out.exists()
     with pytest.raises(TrimtabError, match="begun with other images, classes or settings"):
         learn_from_store(CoOp(shots=4, epochs=13, batch=5), shape, store, encoder, out)
@@ -211,6 +249,7 @@ def test_damaged_files_are_refused(tmp_path):
         (whole[:-9], "does not hold a context"),
         (whole[:-1] + bytes([whole[-1] ^ 1]), "changed or damaged"),
         (whole.replace(b"4 per class", b"9 per class"), "changed or damaged"),
+        (whole.replace(b"trimtab-context", b"trimtab-another"), "changed or damaged"),
         (b"", "does not hold a context"),
     ):
         file.write_bytes(damaged)

@@ -1,5 +1,6 @@
 """`trimtab learn maple`: prompts from a few labeled images, continued bit for bit after an interruption."""
 
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -64,6 +65,43 @@ def test_an_interrupted_run_ends_with_the_same_bits(made, tmp_path, monkeypatch)
     whole, continued = prompts_in(tmp_path / "whole.safetensors"), prompts_in(out)
     for name, values in whole.items():
         np.testing.assert_array_equal(continued[name], values)
+
+
+def test_an_interrupt_within_a_step_waits_for_its_end(made, tmp_path, monkeypatch):
+    _, encoder, images = made
+    learn_maple(images, encoder, tmp_path / "whole.safetensors", SETTINGS)
+    step, calls = torch.optim.SGD.step, iter(range(100))
+
+    def interrupted(optimizer):
+        with torch.no_grad():
+            if next(calls) == 4:
+                signal.raise_signal(signal.SIGINT)
+        return step(optimizer)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", interrupted)
+    out, steps = tmp_path / "stopped.safetensors", []
+    with pytest.raises(KeyboardInterrupt):
+        learn_maple(images, encoder, out, SETTINGS, progress=lambda done, total, loss: steps.append(done))
+    assert steps == [1, 2, 3, 4, 5]
+    learn_maple(images, encoder, out, SETTINGS)
+    whole, continued = prompts_in(tmp_path / "whole.safetensors"), prompts_in(out)
+    for name, values in whole.items():
+        np.testing.assert_array_equal(continued[name], values)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["stopped.safetensors", "whole.safetensors"]
+
+
+def test_a_changed_file_is_refused(made, tmp_path):
+    _, encoder, images = made
+    out = tmp_path / "p.safetensors"
+    learn_maple(images, encoder, out, MapleSettings(shots=1, depth=1, epochs=1))
+    whole = out.read_bytes()
+    for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole.replace(b"1 per class", b"9 per class")):
+        out.write_bytes(damaged)
+        with pytest.raises(TrimtabError, match="changed or damaged since it was written"):
+            read_prompts(out)
+    out.rename(tmp_path / "q.safetensors.part")
+    with pytest.raises(TrimtabError, match=r"changed or damaged .* Delete it to begin again\."):
+        learn_maple(images, encoder, tmp_path / "q.safetensors", MapleSettings(shots=1, depth=1, epochs=1))
 
 
 def test_a_killed_run_continues_from_the_last_save(made, tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ def test_it_joins_the_benchmark_through_its_entry_point(tmp_path):
     )
     command = [sys.executable, "-m", "trimtab", "bench", str(tmp_path / "store"), "--methods", "recent"]
     subprocess.run(
-        [*command, "--orders", "1", "-o", str(tmp_path / "results")],
+        [*command, "--orders", "1", "--weights", "fixed", "--workers", "1", "-o", str(tmp_path / "results")],
         env={**os.environ, "PYTHONPATH": str(installed)},
         check=True,
         capture_output=True,

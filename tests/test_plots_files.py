@@ -10,7 +10,7 @@ from bench_stores import make_store
 from trimtab.cli.main import app
 from trimtab.errors import TrimtabError
 from trimtab.study import bench, outputs
-from trimtab.study.report import Report, write_report
+from trimtab.study.report import Report, write, write_report
 
 FOREIGN = b"my own notes\n"
 
@@ -21,6 +21,15 @@ def results(tmp_path_factory):
     store = make_store(root / "store", dataset="<b>set</b>")
     bench.run_plan(bench.make_plan([store.path], ["mcp"], seeds=2, weights=["fixed", "auto"]), root / "out", workers=1)
     return bench.read_results(root / "out")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawn_once(results):
+    """These tests are about files; the figures of a page, which are always the same, are drawn for the first one."""
+    sections = write.sections_of(results)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write, "sections_of", lambda _: sections)
+        yield
 
 
 def plot(results, target, *options):
@@ -85,7 +94,7 @@ def test_a_disk_that_refuses_is_one_sentence(results, tmp_path, monkeypatch, pro
     def refuse(*_):
         raise OSError(problem, os.strerror(problem))
 
-    monkeypatch.setattr(outputs, "write_whole", refuse)
+    monkeypatch.setattr(outputs, "write_together", refuse)
     for done in (
         plot(results, tmp_path / "along.png"),
         CliRunner().invoke(app, ["report", str(results.folder), "-o", str(tmp_path)]),

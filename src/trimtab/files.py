@@ -9,8 +9,8 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -74,6 +74,25 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     with _appearing_whole(path) as file:
         file.write(content)
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files that belong together, so that no kill leaves a new one beside an old one.
+
+    All of them are complete under other names before the old ones go. A kill after that leaves some missing. An OSError
+    names the file that could not be written.
+    """
+    with ExitStack() as stack:
+        for path, content in contents.items():
+            try:
+                file = stack.enter_context(_appearing_whole(path))
+                file.write(content)
+                file.flush()
+            except OSError as error:
+                error.filename = str(path)
+                raise
+        for path in list(contents)[:-1]:  # the last appears first, in one step with the disappearing of its old content
+            path.unlink(missing_ok=True)
 
 
 def download(

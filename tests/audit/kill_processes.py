@@ -17,6 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LOG = "stderr.txt"  # below the folder that the command runs in
+WAITING = (signal.SIGINT, signal.SIGTERM)  # until a forked process is ready for them
 COLD_LOG = "cold-stderr.txt"  # of cold starts: while Python itself is starting, Ctrl-C gives a traceback of its own
 
 
@@ -62,8 +63,11 @@ def start(arguments: Sequence[str], folder: Path, seconds_between_saves: float, 
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()  # the new process shall work, not tidy up what this one has left
+    # Python itself works after a fork: it renews its locks, and drops what is raised there. A signal waits until then.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, WAITING)
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return Run(pid)
     code = 1
     try:
@@ -99,6 +103,7 @@ def warm_up() -> None:
     from trimtab.data import folder  # noqa: F401
     from trimtab.data.catalog import load_dataset  # noqa: F401
     from trimtab.features import encode  # noqa: F401
+    from trimtab.learn import run  # noqa: F401
     from trimtab.methods import make_method
     from trimtab.study import metrics  # noqa: F401
     from trimtab.study.bench import run_plan  # noqa: F401
@@ -113,22 +118,26 @@ def warm_up() -> None:
 
 def command(seconds_between_saves: float) -> None:
     """`trimtab` with the stand-in encoder under every name but those of files."""
-    from tests.tiny_encoder import ColorEncoder
+    from tests.tiny_encoder import PromptedColorEncoder
     from trimtab import encoders
     from trimtab.cli import classify, main
 
     real = encoders.load_encoder
 
     def load_encoder(name: str, **options: Any) -> Any:
-        return real(name, **options) if ":" in name else ColorEncoder()
+        return real(name, **options) if ":" in name else PromptedColorEncoder()
 
     encoders.load_encoder = load_encoder  # type: ignore[assignment]
     classify.SECONDS_BETWEEN_SAVES = seconds_between_saves  # type: ignore[misc]
+    if "learn" in sys.argv:
+        from trimtab.learn import run
+
+        run.SECONDS_BETWEEN_SAVES = seconds_between_saves  # type: ignore[misc]
     main.run()
 
 
 def _take_over(folder: Path) -> None:
-    """Be a process as a shell would have started it."""
+    """Be a process as a shell would have started it; from here on, signals arrive."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.chdir(folder)
@@ -137,3 +146,4 @@ def _take_over(folder: Path) -> None:
     for number, target in enumerate((nothing, nothing, log)):
         os.dup2(target, number)
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(n, mode) for n, mode in enumerate("rww"))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, WAITING)

@@ -15,6 +15,7 @@ from PIL import Image
 from tests.audit.kill_processes import environment
 from tests.bench_stores import make_store
 from tests.tiny_encoder import COLORS, colored
+from trimtab.encoders.prompted.context_files import read_context
 from trimtab.engine.state_io import read_state
 
 NAMES = tuple(COLORS)
@@ -53,7 +54,7 @@ class Scenario(Protocol):
 
 
 class Classify:
-    name, share, cold = "classify", 55, 0.03
+    name, share, cold = "classify", 40, 0.03
 
     def prepare(self, inputs: Path) -> None:
         self.photos = inputs / "photos"
@@ -95,11 +96,7 @@ class Encode:
     name, share, cold = "encode", 20, 0.03
 
     def prepare(self, inputs: Path) -> None:
-        self.photos = inputs / "classes"
-        for number in range(60):
-            name = NAMES[number % 4]
-            (self.photos / name).mkdir(parents=True, exist_ok=True)
-            Image.fromarray(colored(name, seed=number)).save(self.photos / name / f"{number}.png")
+        self.photos = _labeled(inputs / "classes", 60, noise=40)
 
     def arguments(self) -> Sequence[str]:
         return ("encode", str(self.photos), "-o", "store", "--views", "2", "--batch", "4")
@@ -121,6 +118,32 @@ class Encode:
         if not np.array_equal(found.rows(rows), expected.rows(rows)):
             raise AuditError("lost", "other features in the store")
         _refuse_litter(folder / "store")
+
+
+class Learn:
+    name, share, cold = "learn", 15, 0.03
+
+    def prepare(self, inputs: Path) -> None:
+        self.photos = _labeled(inputs / "labeled", 24, noise=120)
+
+    def arguments(self) -> Sequence[str]:
+        how = ("--shots", "4", "--length", "2", "--epochs", "60", "--batch", "5", "--views", "2")
+        return ("learn", "coop", str(self.photos), *how, "-o", "context.safetensors")
+
+    def is_done(self, folder: Path) -> bool:
+        return False
+
+    def check_stopped(self, folder: Path, killed_before: bool) -> None:
+        pass  # what counts is the context in the end
+
+    def check_finished(self, folder: Path, whole: Path) -> None:
+        found, expected = (read_context(place / "context.safetensors") for place in (folder, whole))
+        if not np.array_equal(found.context, expected.context) or found.learned_as != expected.learned_as:
+            raise AuditError("lost", "another context")
+        beside = [file.name for file in folder.glob("context.safetensors.*")]
+        if beside:
+            raise AuditError("litter", f"left behind: {beside}")
+        _refuse_litter(folder)
 
 
 class Bench:
@@ -183,7 +206,16 @@ class Export:
         _elsewhere(f"from trimtab.encoders import load_encoder; load_encoder({'onnx:' + str(folder / 'onnx')!r})")
 
 
-SCENARIOS: tuple[type[Scenario], ...] = (Classify, Encode, Bench, BenchSideBySide, Export)
+SCENARIOS: tuple[type[Scenario], ...] = (Classify, Encode, Learn, Bench, BenchSideBySide, Export)
+
+
+def _labeled(folder: Path, count: int, noise: int) -> Path:
+    """A folder for each color, with pictures of it."""
+    for number in range(count):
+        name = NAMES[number % 4]
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(colored(name, seed=number, noise=noise)).save(folder / name / f"{number}.png")
+    return folder
 
 
 def _elsewhere(program: str) -> None:

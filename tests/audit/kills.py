@@ -164,6 +164,7 @@ def main() -> int:
     names = [kind.name for kind in SCENARIOS]
     parser.add_argument("--only", choices=names, action="append", help="kill only this; may be repeated")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job and its children ignore it
     chosen = [kind() for kind in SCENARIOS if options.only is None or kind.name in options.only]
     with tempfile.TemporaryDirectory(prefix="trimtab-kills-") as place:
         os.environ["TRIMTAB_CACHE"] = str(Path(place) / "cache")

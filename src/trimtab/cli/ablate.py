@@ -54,7 +54,7 @@ def ablate(
     """  # noqa: D301
     from trimtab.cli.output import folder_for, show_json, table_console
     from trimtab.study.ablations import make_ablation
-    from trimtab.study.outputs import made_by, refuse_foreign, write_output
+    from trimtab.study.outputs import made_by, refuse_foreign, write_outputs
     from trimtab.study.plots import as_bytes, plot_study
     from trimtab.study.tables import ablation_data, ablation_table, markdown, print_tables
 
@@ -66,8 +66,8 @@ def ablate(
     ran = run_with_progress("ablate", ablation.plan, out, workers, skip_existing)
     found = ablation.read(out)
     table = ablation_table(found)
-    write_output(written[0], f"<!-- {made_by()} -->\n\n{markdown([table])}".encode(), overwrite=overwrite)
-    write_output(written[1], as_bytes(plot_study(found)), overwrite=overwrite)
+    page = f"<!-- {made_by()} -->\n\n{markdown([table])}".encode()
+    write_outputs(dict(zip(written, (page, as_bytes(plot_study(found))), strict=True)), overwrite=overwrite)
     if json:
         show_json({**ablation_data(found), "written": written})
     else:

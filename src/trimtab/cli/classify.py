@@ -19,7 +19,7 @@ from trimtab.cli.classify_lines import FiledLines, PrintedLines, keep_odd_names
 from trimtab.cli.options import Changes, Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
 from trimtab.errors import TrimtabError
 from trimtab.files import FileLock, say
-from trimtab.interrupts import HoldInterrupts, stop_is_an_interrupt
+from trimtab.interrupts import HoldInterrupts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,7 +82,7 @@ def classify(
         raise TrimtabError("Say what the images may show: --labels cat,dog,... or --labels-file FILE.")
     top = min(top, len(names))
     written_as = line_format(format, top, max(map(len, names)))
-    with stop_is_an_interrupt(), _locked(state, out):
+    with _locked(state, out):
         lines = PrintedLines(written_as) if out is None else FiledLines(out, written_as, state)
         notes = Console(stderr=True, highlight=False)
         given = _GivenImages(paths)

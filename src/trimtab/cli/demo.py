@@ -1,17 +1,17 @@
 """`trimtab demo`: what trimtab does, on real images, in about three minutes."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trimtab.cli.options import Overwrite
+from trimtab.cli.options import Json, Overwrite
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from trimtab.features import FeatureStore
-    from trimtab.study.demo.race import Finish
+    from trimtab.study.demo.race import Finish, Weighing
 
 
 def demo(
@@ -21,6 +21,7 @@ def demo(
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the two figures.")] = Path("demo-output"),
     overwrite: Overwrite = False,
+    json: Json = False,
 ) -> None:
     """Watch a classifier adapt to CIFAR-10, in about three minutes.
 
@@ -38,13 +39,14 @@ def demo(
 
     from rich.console import Console
 
+    from trimtab.cli.output import show_json
     from trimtab.cli.progress import progress_of
     from trimtab.data.fetched.cifar import cifar10
     from trimtab.features.encode import encode_images
     from trimtab.files import cache_folder
     from trimtab.study.demo import figures, race
     from trimtab.study.demo.needs import working_encoder
-    from trimtab.study.outputs import refuse_foreign, write_output
+    from trimtab.study.outputs import refuse_foreign, write_outputs
 
     console = Console(highlight=False)
     # What can fail is tried before the images are fetched and the minutes are spent.
@@ -62,8 +64,10 @@ def demo(
     encoding = 1e3 * (time.perf_counter() - start) / len(store)
 
     finishes = race.run_methods(store)
-    console.print(_accuracies(finishes, encoding))
-    console.print(_weights(finishes["mcp"], store))
+    ways = race.weigh(finishes["mcp"], store.labels)
+    if not json:  # now, and not after the figures: somebody is watching
+        console.print(_accuracies(finishes, encoding))
+        console.print(_weights(ways))
 
     where = {name: index for index, name in enumerate(image_set.ids)}
     drawn = {
@@ -75,9 +79,34 @@ def demo(
             lambda position: image_set.load(where[store.ids[position]]),
         ),
     }
-    for name, png in drawn.items():
-        write_output(pictures[name], png, overwrite=overwrite)
-    console.print(f"Figures: {pictures['accuracy']} and {pictures['caches']}", soft_wrap=True)
+    write_outputs({pictures[name]: png for name, png in drawn.items()}, overwrite=overwrite)
+    if json:
+        show_json(_described(finishes, ways, encoding, list(pictures.values())))
+    else:
+        console.print(f"Figures: {pictures['accuracy']} and {pictures['caches']}", soft_wrap=True)
+
+
+def _described(
+    finishes: "dict[str, Finish]", ways: "Sequence[Weighing]", encoding: float, written: list[Path]
+) -> dict[str, Any]:
+    methods = [
+        {
+            "method": name,
+            "accuracy": 100 * found.accuracy,
+            "interval": [100 * edge for edge in found.interval],
+            "milliseconds": found.milliseconds,
+        }
+        for name, found in finishes.items()
+    ]
+    weights = [{"weights": way.name, "accuracy": 100 * way.accuracy, "oracle": way.needs_labels} for way in ways]
+    images = len(finishes["zero_shot"].correct)
+    return {
+        "images": images,
+        "encoding_milliseconds": encoding,
+        "methods": methods,
+        "weights": weights,
+        "written": written,
+    }
 
 
 def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> "Table":
@@ -99,14 +128,12 @@ def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> "Table":
     return table
 
 
-def _weights(finish: "Finish", store: "FeatureStore") -> "Table":
+def _weights(ways: "Sequence[Weighing]") -> "Table":
     from rich.table import Table
-
-    from trimtab.study.demo.race import weigh
 
     table = Table(title="MCP's three parts, weighted in three ways")
     for column in ("weights", "of text, prototype, retrieval", "needs labels", "top-1"):
         table.add_column(column, justify="right" if column == "top-1" else "left")
-    for way in weigh(finish, store.labels):
+    for way in ways:
         table.add_row(way.name, way.weights, "YES: an oracle" if way.needs_labels else "no", f"{way.accuracy:.1%}")
     return table

@@ -47,6 +47,7 @@ def learn_coop(
       trimtab learn coop photos/ -e lite --shots 8 -o context.safetensors
       trimtab encode other/ -e lite --context context.safetensors
     """
+    from trimtab.cli.progress import progress_of
     from trimtab.encoders import load_encoder
     from trimtab.encoders.prompted.context_files import POSITIONS
     from trimtab.errors import TrimtabError
@@ -65,11 +66,13 @@ def learn_coop(
     if (Path(data) / MANIFEST).is_file():
         store = FeatureStore.open(data)
         chosen = load_encoder(store.info.encoder, device=device, precision=precision)
-        learned = learn_from_store(recipe, shape, store, chosen, place, progress=True)
+        with progress_of("learn", "epochs") as tell:
+            learned = learn_from_store(recipe, shape, store, chosen, place, progress=tell)
     else:
         from trimtab.data.catalog import load_dataset
 
         images = load_dataset(data, root)
         chosen = load_encoder(encoder, device=device, precision=precision)
-        learned = learn_from_images(recipe, shape, images, chosen, place, views=views, progress=True)
+        with progress_of("learn", "epochs") as tell:
+            learned = learn_from_images(recipe, shape, images, chosen, place, views=views, progress=tell)
     print(f"{place}: {learned}")

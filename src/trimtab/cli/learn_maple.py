@@ -31,7 +31,7 @@ def learn_maple(
     Examples:
       trimtab learn maple photos/ -e openai:ViT-B/16 -o m.safetensors
     """
-    from trimtab.cli.long_work import bar
+    from trimtab.cli.progress import progress_of
     from trimtab.data.catalog import load_dataset
     from trimtab.encoders import load_encoder
     from trimtab.learn.maple import MapleSettings, learn_maple
@@ -39,8 +39,8 @@ def learn_maple(
     images = load_dataset(data, root)
     chosen = load_encoder(encoder, device=device)
     settings = MapleSettings(shots, vectors, depth, epochs, rate, batch, seed)
-    with bar("learning") as move:
+    with progress_of("learn", "steps") as tell:
         learn_maple(
-            images, chosen, out, settings, progress=lambda done, total, loss: move(done, total, f"loss {loss:.3f}")
+            images, chosen, out, settings, progress=lambda done, total, loss: tell(done, total, f"loss {loss:.3f}")
         )
     print(f"{out}: prompts learned from {shots} labeled images per class of {images.name}; use maple:{out}+{encoder}")

@@ -18,6 +18,7 @@ from trimtab.cli.log import show_log, show_more_log
 from trimtab.cli.options import Verbose
 from trimtab.cli.streams import flush_streams, prepare_streams, reader_has_left
 from trimtab.errors import TrimtabError
+from trimtab.interrupts import stop_is_an_interrupt
 
 _log = logging.getLogger(__name__)
 
@@ -78,9 +79,13 @@ app = typer.Typer(
 
 
 def run() -> None:
-    """Entry point: what a user can cause ends with one sentence on standard error and exit code 2, Ctrl-C with 130."""
+    """Entry point: what a user can cause ends with one sentence on standard error.
+
+    The exit code is 2, or 130 after Ctrl-C and after a service manager's request to stop (SIGTERM).
+    """
     prepare_streams()
-    code = _exit_code()
+    with stop_is_an_interrupt():
+        code = _exit_code()
     if (unwritten := flush_streams()) is not None:
         code = _after_lost_output(unwritten)
     sys.exit(code)

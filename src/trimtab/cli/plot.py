@@ -48,7 +48,7 @@ def plot(
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
     from trimtab.study.figures import check_figure, draw
-    from trimtab.study.outputs import refuse_foreign, write_output
+    from trimtab.study.outputs import refuse_foreign, write_outputs
     from trimtab.study.plots import as_bytes
 
     check_figure(name)
@@ -67,7 +67,7 @@ def plot(
     if found.note:
         say(found.note)
     axes = draw(name, found, dataset=dataset, weights=weights, **options)
-    write_output(target, as_bytes(axes, target.suffix[1:]), overwrite=overwrite)
+    write_outputs({target: as_bytes(axes, target.suffix[1:])}, overwrite=overwrite)
     typer.echo(f"written: {target}")
     if found.refused:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ Both go to standard error, so that standard output stays data.
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
@@ -22,6 +22,13 @@ class Tell(Protocol):
 
     def __call__(self, now: int, what: str = "") -> None:
         """So many are done, and this was the last."""
+
+
+class TellBoth(Protocol):
+    """What `progress_of` gives."""
+
+    def __call__(self, now: int, total: int, what: str = "") -> None:
+        """So many of so many are done, and this was the last."""
 
 
 @contextmanager
@@ -46,16 +53,16 @@ def progress(verb: str, total: int, unit: str, *, done: int = 0) -> Iterator[Tel
 
 
 @contextmanager
-def progress_of(verb: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+def progress_of(verb: str, unit: str) -> Iterator[TellBoth]:
     """The same for work that finds out its total: a function to be told how many of how many are done."""
     with ExitStack() as stack:
         tell: Tell | None = None
 
-        def tell_both(now: int, total: int) -> None:
+        def tell_both(now: int, total: int, what: str = "") -> None:
             nonlocal tell
             if tell is None:
                 tell = stack.enter_context(progress(verb, total, unit, done=now))
-            tell(now)
+            tell(now, what)
 
         yield tell_both
 

@@ -28,7 +28,7 @@ def source_stats(
     Examples:
       trimtab source-stats photos/ -e maple:m.safetensors+openai:ViT-B/16
     """
-    from trimtab.cli.long_work import bar
+    from trimtab.cli.progress import progress_of
     from trimtab.data.catalog import load_dataset
     from trimtab.encoders import load_encoder
     from trimtab.errors import TrimtabError
@@ -38,7 +38,7 @@ def source_stats(
         raise TrimtabError("Say which prompts the statistics are for: --encoder maple:<file>+<encoder>.")
     images = load_dataset(data, root)
     chosen = load_encoder(encoder, device=device)
-    with bar(f"measuring {images.name}") as move:
+    with progress_of("source-stats", "images") as tell:
         found = fit_source_stats(
             images,
             chosen,
@@ -47,6 +47,6 @@ def source_stats(
             limit=limit,
             seed=seed,
             batch=batch,
-            progress=lambda done, total: move(done, total, ""),
+            progress=tell,
         )
     print(f"{out}: {found.images:,} images of {found.data}, the first {found.blocks} of the blocks of {chosen.name}")

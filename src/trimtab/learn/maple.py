@@ -18,11 +18,13 @@ from trimtab.data.base import ImageSet
 from trimtab.encoders.maple.backbone import openai_towers
 from trimtab.encoders.maple.encoder import class_tokens
 from trimtab.encoders.maple.learner import WORDS, new_learner
-from trimtab.encoders.maple.prompt_files import FORMAT, read_prompts, write_prompts
+from trimtab.encoders.maple.prompt_files import FORMAT, read_own, read_prompts, write_prompts
 from trimtab.encoders.maple.towers import PromptedTowers
 from trimtab.encoders.torch_encoder import TorchEncoder
 from trimtab.errors import TrimtabError
+from trimtab.files import FileLock
 from trimtab.images.views import make_views
+from trimtab.interrupts import HoldInterrupts
 from trimtab.learn.coop import few_shots
 from trimtab.learn.maple_training import MapleTraining
 from trimtab.learn.sgd import Schedule
@@ -67,10 +69,28 @@ def learn_maple(
         "trained_on": f"{image_set.name} ({settings.shots} per class)",
         "settings": json.dumps(asdict(settings), sort_keys=True),
     }
-    if _is_done(out, about):
-        return
-    part = out.with_name(f"{out.name}.part")
-    steps_per_epoch = -(-len(chosen) // settings.batch)
+    lock = FileLock(out)
+    try:
+        if not _is_done(out, about):
+            with HoldInterrupts() as interrupts:  # a step is taken and counted, or neither
+                _train(image_set, encoder, chosen, training, out, settings, about, interrupts, progress)
+        _part(out).unlink(missing_ok=True)
+    finally:
+        lock.release(remove=True)
+
+
+def _train(
+    image_set: ImageSet,
+    encoder: TorchEncoder,
+    chosen: NDArray[np.int64],
+    training: MapleTraining,
+    out: Path,
+    settings: MapleSettings,
+    about: dict[str, str],
+    interrupts: HoldInterrupts,
+    progress: Progress | None,
+) -> None:
+    part, steps_per_epoch = _part(out), -(-len(chosen) // settings.batch)
     total, done = settings.epochs * steps_per_epoch, _resumed(part, training, about)
     schedule, saved = Schedule(settings.rate, settings.epochs), time.monotonic()
     try:
@@ -78,7 +98,8 @@ def learn_maple(
             epoch, position = divmod(done, steps_per_epoch)
             order = chosen[np.random.default_rng([settings.seed, epoch]).permutation(len(chosen))]
             batch = order[position * settings.batch : (position + 1) * settings.batch]
-            pixels = _crops(image_set, batch, encoder.input_size, settings.seed, epoch)
+            with interrupts.welcome():
+                pixels = _crops(image_set, batch, encoder.input_size, settings.seed, epoch)
             scaled = encoder.image_tower.scaled(torch.from_numpy(pixels).to(encoder.model_device))
             labels = torch.from_numpy(image_set.labels[batch]).to(encoder.model_device)
             loss = training.step(scaled, labels, schedule.rate(epoch))
@@ -92,7 +113,10 @@ def learn_maple(
         training.save(part, {**about, "done": str(done)})
         raise
     write_prompts(out, training.learner, about)
-    part.unlink(missing_ok=True)
+
+
+def _part(out: Path) -> Path:
+    return out.with_name(f"{out.name}.part")
 
 
 def _training(image_set: ImageSet, encoder: object, settings: MapleSettings) -> MapleTraining:
@@ -123,16 +147,12 @@ def _is_done(out: Path, about: dict[str, str]) -> bool:
 
 def _resumed(part: Path, training: MapleTraining, about: dict[str, str]) -> int:
     """The steps that an interrupted run has done, with its prompts and momenta put back; 0 if there is none."""
-    from safetensors import SafetensorError, safe_open
-
     if not part.exists():
         return 0
     try:
-        with safe_open(part, "pt") as opened:
-            header = opened.metadata() or {}
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        raise TrimtabError(f"{part} is damaged ({error}); delete it to begin again.") from error
+        tensors, header = read_own(part)
+    except TrimtabError as error:
+        raise TrimtabError(f"{error} Delete it to begin again.") from error
     if {name: value for name, value in header.items() if name != "done"} != about:
         raise TrimtabError(
             f"{part} is from a run with another encoder, other data or other settings; delete it, or repeat that run."

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from trimtab.encoders.maple.learner import PromptLearner
+from trimtab.encoders.maple.prompt_files import write_tensors
 from trimtab.encoders.maple.towers import PromptedTowers
 from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
 
 MOMENTUM, WEIGHT_DECAY = 0.9, 5e-4  # as released
 
@@ -58,15 +58,12 @@ class MapleTraining:
 
     def save(self, file: Path, about: Mapping[str, str]) -> None:
         """Write prompts and momenta, so that training can continue as if it had not stopped."""
-        from safetensors.torch import save
-
         tensors = {f"prompts/{name}": values.detach() for name, values in self.learner.named_parameters()}
         for name, values in self.learner.named_parameters():
             momentum = self._optimizer.state.get(values, {}).get("momentum_buffer")
             if momentum is not None:
                 tensors[f"momentum/{name}"] = momentum
-        tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        write_whole(file, save(tensors, dict(about)))
+        write_tensors(file, tensors, about)
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Continue from what `save` wrote."""

@@ -4,11 +4,13 @@ One rule for figures, pages and tables: a file that carries the mark may be writ
 the user asks for it to be replaced.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import trimtab
 from trimtab.errors import TrimtabError
-from trimtab.files import refuse_special, write_whole
+from trimtab.files import refuse_special, write_together
+from trimtab.interrupts import HoldInterrupts
 
 MARK = "Made by trimtab"
 EDGE = 1 << 16  # bytes at either end of a file: the mark is at the beginning, or in a PDF near the end
@@ -35,14 +37,21 @@ def refuse_foreign(path: Path, *, overwrite: bool = False) -> None:
         )
 
 
-def write_output(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write a marked file and the folders above it, or say in one sentence why not."""
-    refuse_foreign(path, overwrite=overwrite)
+def write_outputs(contents: Mapping[Path, bytes], *, overwrite: bool = False) -> None:
+    """Write marked files of one folder, and the folders above it, or say in one sentence why not.
+
+    They show the same study: after an interrupt all of them are old or all new, and no kill leaves both kinds.
+    """
+    for path in contents:
+        refuse_foreign(path, overwrite=overwrite)
+    first = next(iter(contents))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
+        first.parent.mkdir(parents=True, exist_ok=True)
+        with HoldInterrupts():
+            write_together(contents)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        which = Path(error.filename or "")
+        raise _unwritable(which if which in contents else first, error) from error
 
 
 def _unwritable(path: Path, error: OSError) -> TrimtabError:

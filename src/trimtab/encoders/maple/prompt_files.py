@@ -22,6 +22,7 @@ from trimtab.errors import TrimtabError
 from trimtab.files import write_whole
 
 FORMAT = "trimtab-maple"
+CHECKSUM = "checksum"  # of all else in the file
 PREFIX = "prompt_learner."
 OF_OTHER_CLASSES = ("token_prefix", "token_suffix")
 HALF = 2e-3  # relative rounding of weights that went through half precision, and a little
@@ -40,18 +41,35 @@ class SavedPrompts:
 
 def prompts_fingerprint(learner: PromptLearner) -> str:
     """A hash of the prompts."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(learner.state_dict().items()):
-        digest.update(f"{name}:{tuple(tensor.shape)}:".encode() + tensor.detach().cpu().numpy().tobytes())
-    return digest.hexdigest()
+    return _hash_of(learner.state_dict())
 
 
 def write_prompts(file: Path, learner: PromptLearner, about: Mapping[str, str]) -> None:
     """Write prompts; `about` must hold the backbone's fingerprint."""
+    write_tensors(file, learner.state_dict(), {"format": FORMAT, **about})
+
+
+def write_tensors(file: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
+    """Write a file that `read_own` reads, and refuses once a byte of it has changed."""
     from safetensors.torch import save
 
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in learner.state_dict().items()}
-    write_whole(file, save(tensors, {"format": FORMAT, **about}))
+    held = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_whole(file, save(held, {**about, CHECKSUM: _hash_of(held, about)}))
+
+
+def read_own(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the header of a file that trimtab has written."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(file, "pt") as opened:
+            tensors, about = {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise TrimtabError(f"{file} is not a file of prompts that can be read: {first_line(error)}") from error
+    checksum = about.pop(CHECKSUM, None)
+    if about.get("format") == FORMAT and checksum != _hash_of(tensors, about):
+        raise TrimtabError(f"{file} has been changed or damaged since it was written (its checksum differs).")
+    return tensors, about
 
 
 def read_prompts(file: Path) -> SavedPrompts:
@@ -59,7 +77,7 @@ def read_prompts(file: Path) -> SavedPrompts:
     if not file.is_file():
         raise TrimtabError(f"There is no file of prompts {file}; make one with `trimtab learn maple`.")
     if file.suffix == ".safetensors":
-        return prompts_from(*_own(file), str(file))
+        return prompts_from(*read_own(file), str(file))
     return prompts_from({name: torch.from_numpy(value) for name, value in read_tensors(file).items()}, {}, str(file))
 
 
@@ -93,11 +111,10 @@ def check_backbone(saved: SavedPrompts, name: str, fingerprint: str, class_embed
         raise TrimtabError(f"The prompts in {saved.source} were learned for another backbone than {name}; use theirs.")
 
 
-def _own(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(file, "pt") as opened:
-            return {name: opened.get_tensor(name) for name in opened.keys()}, opened.metadata() or {}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise TrimtabError(f"{file} is not a file of prompts that can be read: {first_line(error)}") from error
+def _hash_of(tensors: Mapping[str, Tensor], about: Mapping[str, str] | None = None) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name}:{tuple(tensor.shape)}:".encode() + tensor.detach().cpu().numpy().tobytes())
+    for name, value in sorted((about or {}).items()):
+        digest.update(f"{name}={value}\n".encode())
+    return digest.hexdigest()

@@ -37,6 +37,7 @@ class ContextFile:
     trained_on: str = ""  # the labeled data, and the number of shots
     words: str = ""  # that learning started from
     class_names: tuple[str, ...] = ()  # of a class-specific context
+    learned_as: str = ""  # a digest of all that decided it, by which the same command knows its own work
 
     def __str__(self) -> str:
         """One line for manifests and tables."""
@@ -55,6 +56,7 @@ def save_context(
     trained_on: str = "",
     words: str = "",
     class_names: Sequence[str] = (),
+    learned_as: str = "",
 ) -> ContextFile:
     """Write a learned context as safetensors, with what is needed to refuse it elsewhere and to say whose labels."""
     from safetensors.numpy import save
@@ -70,6 +72,7 @@ def save_context(
         "trained_on": trained_on,
         "words": words,
         "class_names": list(class_names),
+        "learned_as": learned_as,
     }
     header = json.dumps(about, sort_keys=True)
     content = save({KEY: vectors}, metadata={FORMAT: header, "checksum": _checksum(header, vectors)})
@@ -99,7 +102,8 @@ def _own(file: Path) -> ContextFile:
         about = json.loads(header)
     except (OSError, SafetensorError, ValueError) as error:
         raise TrimtabError(f"{file} does not hold a context called {KEY!r}: {first_line(error)}") from error
-    if about and metadata.get("checksum") != _checksum(header, context):
+    ours = about or "checksum" in metadata
+    if ours and metadata.get("checksum") != _checksum(header, context):
         raise TrimtabError(f"{file} has been changed or damaged since it was written (its checksum differs).")
     position = about.get("position")
     if position is not None and position not in POSITIONS:
@@ -116,6 +120,7 @@ def _described(context: Array, about: dict[str, Any]) -> ContextFile:
         trained_on=about.get("trained_on", ""),
         words=about.get("words", ""),
         class_names=tuple(about.get("class_names", ())),
+        learned_as=about.get("learned_as", ""),
     )
 
 

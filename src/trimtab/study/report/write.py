@@ -7,7 +7,7 @@ from pathlib import Path
 import trimtab
 from trimtab import arguments
 from trimtab.study.bench.results import Results
-from trimtab.study.outputs import made_by, refuse_foreign, write_output
+from trimtab.study.outputs import made_by, refuse_foreign, write_outputs
 from trimtab.study.report.html import html_page, html_sections
 from trimtab.study.report.sections import sections_of
 from trimtab.study.tables import latex, markdown, report_tables
@@ -42,8 +42,8 @@ class Report:
             f"% {made_by()}\n" + (f"% {warning}\n" if warning else "") + latex(tables),
             self.page(),
         ]
-        for path, text in zip(paths, texts, strict=True):
-            write_output(path, text.encode(), overwrite=overwrite)
+        contents = {path: text.encode() for path, text in zip(paths, texts, strict=True)}
+        write_outputs(contents, overwrite=overwrite)
         return paths
 
     def _facts(self) -> list[str]:
