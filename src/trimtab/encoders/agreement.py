@@ -1,14 +1,15 @@
 """How well an encoder of lower precision agrees with the one it was made from, on real images."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.encoders.base import Encoder
-from trimtab.encoders.lite.sources import CLASS_NAMES
 from trimtab.errors import TrimtabError
 
+CLASS_NAMES = Path(__file__).parent / "lite" / "imagenet_classes.txt"
 NAMES = 100  # of ImageNet's classes, evenly spread, that the images are sorted into
 # Below these an encoder is not written: its features are another model's.
 LEAST_COSINE = 0.97

@@ -5,6 +5,7 @@ prompts can be learned through it as before.
 """
 
 import warnings
+from typing import Any
 
 import torch
 from torch import nn
@@ -15,8 +16,9 @@ from trimtab.errors import TrimtabError
 def quantize_linears(name: str, tower: nn.Module, example: torch.Tensor) -> None:
     """Replace, in place, each linear layer of `tower` that `example` runs through by one of eight bits."""
     for module in tower.modules():
+        attention: Any = module
         if hasattr(module, "project_by_a_layer"):  # OpenAI's attention, whose input projection is a bare matrix
-            module.project_by_a_layer()
+            attention.project_by_a_layer()
     passed = _layers_passed(tower, example)
     convolutions = sum(isinstance(layer, nn.Conv2d) for layer in tower.modules())
     if len(passed) <= convolutions:
