@@ -21,7 +21,7 @@ from rich.table import Table
 
 from trimtab.images.decode import decode
 from trimtab.images.loader import ViewLoader, usable_cores
-from trimtab.images.views import random_crop
+from trimtab.images.views import content_number, random_crop
 
 SIZE, SEED = 224, 0
 Views = NDArray[np.uint8]
@@ -42,7 +42,7 @@ def photographs(count: int) -> list[bytes]:
     return files
 
 
-def pillow_views(file: bytes, index: int, views: int) -> Views:
+def pillow_views(file: bytes, views: int) -> Views:
     """The plain loop: decode once, then crop, resize and flip with Pillow, one view after the other."""
     image = Image.open(io.BytesIO(file)).convert("RGB")
     width, height = image.size
@@ -51,8 +51,9 @@ def pillow_views(file: bytes, index: int, views: int) -> Views:
     left, top = (wide - SIZE) // 2, (tall - SIZE) // 2
     plain = image.resize((wide, tall), Image.Resampling.BICUBIC).crop((left, top, left + SIZE, top + SIZE))
     made = [np.asarray(plain)]
+    number = content_number(np.asarray(image))
     for view in range(1, views):
-        rng = np.random.default_rng([SEED, index, view])
+        rng = np.random.default_rng([SEED, number, view])
         box = random_crop(rng, height, width, (0.08, 1.0))
         cut = image.crop((box.left, box.top, box.left + box.width, box.top + box.height))
         cut = cut.resize((SIZE, SIZE), Image.Resampling.BILINEAR)
@@ -63,7 +64,7 @@ def pillow_views(file: bytes, index: int, views: int) -> Views:
 
 
 def pillow_loop(files: Sequence[bytes], views: int) -> list[Views]:
-    return [pillow_views(file, index, views) for index, file in enumerate(files)]
+    return [pillow_views(file, views) for file in files]
 
 
 def trimtab_loader(files: Sequence[bytes], views: int, workers: int) -> list[Views]:

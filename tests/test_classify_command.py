@@ -130,17 +130,16 @@ def test_an_interrupted_run_is_continued(photos, monkeypatch, format):
 
 def stop_after(monkeypatch, images):
     """Let Ctrl-C come at that image; returns what undoes it."""
-    real, seen = Classifier.features, 0
+    real = Classifier.look_ahead
 
-    def stopped(self, image):
-        nonlocal seen
-        seen += 1
-        if seen == images:
-            raise KeyboardInterrupt
-        return real(self, image)
+    def stopped(self, items, image_of=None):
+        for number, looked in enumerate(real(self, items, image_of), start=1):
+            if number == images:
+                raise KeyboardInterrupt
+            yield looked
 
-    monkeypatch.setattr(Classifier, "features", stopped)
-    return lambda: monkeypatch.setattr(Classifier, "features", real)
+    monkeypatch.setattr(Classifier, "look_ahead", stopped)
+    return lambda: monkeypatch.setattr(Classifier, "look_ahead", real)
 
 
 def learned(file):

@@ -47,7 +47,7 @@ def test_features_are_those_of_the_views(tmp_path):
     store = encode_images(pictures(), encoder, out=tmp_path / "s", views=3, seed=4, dtype="float32", batch=7)
     assert max(encoder.calls[1:]) <= 7
     for i in (0, 13, 29):
-        expected = encoder.encode_images(make_views(colored(NAMES[i % 4], seed=i), 24, 3, seed=4, index=i))
+        expected = encoder.encode_images(make_views(colored(NAMES[i % 4], seed=i), 24, 3, seed=4))
         assert np.array_equal(store.rows([i])[0], expected)
     assert store.info.encoder == "colors"
     assert store.info.encoder_fingerprint == encoder.fingerprint

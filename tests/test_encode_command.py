@@ -43,7 +43,7 @@ def test_a_folder_becomes_a_store(photo_folder, tmp_path):
     assert len(store) == 20
     assert sorted(store.class_names) == sorted(NAMES)
     first = store.ids[0]
-    expected = ColorEncoder().encode_images(make_views(decode(photo_folder / first), 24, 1, seed=0, index=0))
+    expected = ColorEncoder().encode_images(make_views(decode(photo_folder / first), 24, 1, seed=0))
     assert np.abs(store.rows([0])[0, 0].astype(np.float32) - expected[0]).max() < 1e-3
 
 

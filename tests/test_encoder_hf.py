@@ -118,6 +118,81 @@ def test_half_precision_on_the_cpu(clip, encoder, precision):
     assert half.fingerprint != encoder.fingerprint
 
 
+class PretendedDevice:
+    """A device that is the CPU in disguise, and writes down what goes to it and comes back."""
+
+    def __init__(self, monkeypatch):
+        self.pinned, self.sent, self.fetched, self.autocast = [], [], [], []
+        to, cpu, autocast = torch.Tensor.to, torch.Tensor.cpu, torch.autocast
+
+        def pin(tensor):
+            self.pinned.append(len(tensor))
+            return tensor
+
+        def send(tensor, *args, **options):
+            places = [place for place in (options.get("device"), *args) if isinstance(place, torch.device)]
+            if any(place.type != "cpu" for place in places):
+                if tensor.dtype == torch.uint8:
+                    self.sent.append((len(tensor), options.get("non_blocking", False)))
+                here = torch.device("cpu")
+                args = [here if place in places else place for place in args]
+                options = {key: here if key == "device" else value for key, value in options.items()}
+            return to(tensor, *args, **options)
+
+        def fetch(tensor):
+            self.fetched.append(tuple(tensor.shape))
+            return cpu(tensor)
+
+        def casting(kind, dtype):
+            self.autocast.append((kind, dtype))
+            return autocast("cpu", dtype=dtype)
+
+        monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+        monkeypatch.setattr(torch.Tensor, "to", send)
+        monkeypatch.setattr(torch.Tensor, "cpu", fetch)
+        monkeypatch.setattr(torch, "autocast", casting)
+        monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+        monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+        monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+
+
+@pytest.mark.parametrize(("device", "precision"), [("cuda", "fp32"), ("cuda", "bf16"), ("mps", "bf16")])
+def test_a_device_is_kept_busy_and_waited_for_once(clip, encoder, monkeypatch, device, precision):
+    pixels = tiny_clips.some_pixels(150)
+    expected = encoder.encode_images(pixels)
+    there = PretendedDevice(monkeypatch)
+    remote = load_encoder(f"hf:{clip[0]}", device=device, precision=precision)
+    remote.encode_texts(["cat"])
+    for record in (there.sent, there.fetched, there.autocast):
+        record.clear()
+    found = remote.encode_images(pixels)
+    assert there.sent == [(64, True), (64, True), (22, True)]
+    assert there.pinned == ([64, 64, 22] if device == "cuda" else [])
+    assert there.fetched == [(150, 24)]  # all features together, after the last batch was sent
+    assert there.autocast == ([] if precision == "fp32" else [(device, torch.bfloat16)])
+    assert (found * expected).sum(axis=1).min() > (0.999 if precision == "bf16" else 0.999999)
+    assert remote.encode_images(pixels[:0]).shape == (0, 24)
+    assert remote.images_per_call is None  # `look_ahead` may fill batches
+
+
+def test_eight_bits_are_refused_on_a_device(clip, monkeypatch):
+    PretendedDevice(monkeypatch)
+    with pytest.raises(TrimtabError, match="int8 runs on cpu only, not on cuda"):
+        load_encoder(f"hf:{clip[0]}", device="cuda", precision="int8")
+
+
+def test_eight_bits_for_images_alone(clip, encoder):
+    small = load_encoder(f"hf:{clip[0]}", precision="int8")
+    pixels, texts = tiny_clips.some_pixels(5), ["a photo of a cat", "dog"]
+    images = small.encode_images(pixels)
+    assert 1e-6 < 1 - (images * encoder.encode_images(pixels)).sum(axis=1).min() < 0.01
+    # Eight bits scale an input by its range: a picture must not look different beside another.
+    assert np.array_equal(images, np.concatenate([small.encode_images(pixels[i : i + 1]) for i in range(5)]))
+    assert np.array_equal(small.encode_texts(texts), encoder.encode_texts(texts))
+    assert small.fingerprint != encoder.fingerprint
+    assert small.fingerprint == load_encoder(f"hf:{clip[0]}", precision="int8").fingerprint
+
+
 def test_fingerprints_follow_weights_pixels_and_tokens(clip, encoder, tmp_path):
     assert load_encoder(f"hf:{clip[0]}").fingerprint == encoder.fingerprint
     again = tmp_path / "again"

@@ -61,6 +61,11 @@ def test_only_cpu_and_fp32(device, precision):
         load_encoder("lite", device=device, precision=precision)
 
 
+def test_eight_bits_are_calibrated_first():
+    with pytest.raises(TrimtabError, match="trimtab export -e lite --precision int8 --images"):
+        load_encoder("lite", precision="int8")
+
+
 def test_wrong_inputs_are_refused(lite):
     with pytest.raises(TrimtabError, match="224"):
         lite.encode_images(np.zeros((1, 32, 32, 3), np.uint8))

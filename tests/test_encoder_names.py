@@ -22,8 +22,8 @@ def test_a_missing_package_gives_the_command_that_installs_it(tmp_path, monkeypa
 
 
 def test_an_unknown_precision_lists_the_choices():
-    with pytest.raises(TrimtabError, match="fp32, fp16, bf16"):
-        load_encoder("lite", precision="int8")
+    with pytest.raises(TrimtabError, match="fp32, fp16, bf16, int8"):
+        load_encoder("lite", precision="int4")
 
 
 def test_the_doors_import_neither_torch_nor_onnx_runtime():

@@ -1,3 +1,5 @@
+import contextlib
+import io
 import json
 import shutil
 import subprocess
@@ -9,17 +11,20 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 
+from PIL import Image  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 import test_encoder_openai  # noqa: E402
 import test_encoder_siglip  # noqa: E402
 import tiny_clips  # noqa: E402
 from tiny_clips import some_pixels  # noqa: E402
+from tiny_encoder import COLORS, colored  # noqa: E402
 from trimtab.cli.export import export  # noqa: E402
 from trimtab.cli.main import app  # noqa: E402
 from trimtab.encoders import Encoder, load_encoder  # noqa: E402
-from trimtab.encoders.onnx import open_session  # noqa: E402
-from trimtab.encoders.onnx_export import write_onnx_folder  # noqa: E402
+from trimtab.encoders.onnx import open_session, run_session  # noqa: E402
+from trimtab.encoders.onnx_export import export_onnx, write_onnx_folder  # noqa: E402
+from trimtab.encoders.onnx_int8 import quantize_tower  # noqa: E402
 from trimtab.errors import TrimtabError  # noqa: E402
 
 siglip, vit, resnet = test_encoder_siglip.siglip, test_encoder_openai.vit, test_encoder_openai.resnet
@@ -77,9 +82,66 @@ def test_an_exported_encoder_needs_no_torch(exported):
 def test_siglip_and_a_resnet_can_be_exported(siglip, resnet, tmp_path):
     for number, name in enumerate((f"hf:{siglip[0]}", f"openai:{resnet[0]}")):
         original = load_encoder(name)
-        differences = write_onnx_folder(original, tmp_path / str(number))
+        differences, _ = write_onnx_folder(original, tmp_path / str(number))
         assert max(differences.values()) < 1e-5
         agree(original, load_encoder(f"onnx:{tmp_path / str(number)}"))
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Forty photographs of one color each, more or less."""
+    folder = tmp_path_factory.mktemp("pictures")
+    for number in range(40):
+        Image.fromarray(colored(tuple(COLORS)[number % 4], seed=number)).save(folder / f"{number}.png")
+    return folder
+
+
+def test_eight_bits_are_exported_with_what_they_agree_on(exported, pictures, tmp_path):
+    folder, output = tmp_path / "int8", io.StringIO()
+    with contextlib.redirect_stdout(output):
+        export(f"hf:{exported[0] / 'clip'}", folder, precision="int8", images=pictures)
+    exact, small = load_encoder(f"onnx:{exported[0] / 'onnx'}"), load_encoder(f"onnx:{folder}", precision="int8")
+    assert "int8 and fp32 agree on 20 images: cosine" in output.getvalue()
+    kept = json.loads((folder / "encoder.json").read_text())
+    assert (kept["precision"], kept["quantized"], kept["agreement"]["images"]) == ("int8", "dynamic", 20)
+    pixels = some_pixels(6)
+    images = small.encode_images(pixels)
+    assert 1e-6 < 1 - (images * exact.encode_images(pixels)).sum(axis=1).min() < 0.01
+    assert np.array_equal(images, np.concatenate([small.encode_images(pixels[i : i + 1]) for i in range(6)]))
+    assert np.array_equal(small.encode_texts(TEXTS), exact.encode_texts(TEXTS))
+    assert small.fingerprint != exact.fingerprint
+    assert load_encoder(f"onnx:{folder}").precision == "int8"  # also if nobody asks
+    with pytest.raises(TrimtabError, match="was exported in int8 and runs in that"):
+        load_encoder(f"onnx:{folder}", precision="bf16")
+
+
+def test_convolutions_are_calibrated(resnet, tmp_path):
+    encoder = load_encoder(f"openai:{resnet[0]}")
+    pixels = some_pixels(16, side=encoder.input_size)
+    export_onnx(encoder.image_tower, (torch.from_numpy(pixels[:2]),), ["pixels"], [{0: "images"}], tmp_path / "fp32")
+    assert quantize_tower(tmp_path / "fp32", tmp_path / "int8", pixels) == "static"
+    exact, small = (run_session(open_session(tmp_path / name), {"pixels": pixels}) for name in ("fp32", "int8"))
+    cosines = (exact * small).sum(axis=1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(small, axis=1)
+    assert 0.9 < cosines.min() < 1 - 1e-6
+
+
+def test_eight_bits_that_agree_badly_are_not_written(exported, pictures, tmp_path, monkeypatch):
+    clip = f"hf:{exported[0] / 'clip'}"
+    monkeypatch.setattr("trimtab.encoders.agreement.LEAST_COSINE", 1.1)
+    with pytest.raises(TrimtabError, match="does not stand eight bits"):
+        export(clip, tmp_path / "int8", precision="int8", images=pictures)
+    for options, words in (
+        ({"precision": "int8"}, "belong together"),
+        ({"images": pictures}, "belong together"),
+        ({"precision": "bf16"}, "in fp32 or int8"),
+        ({"precision": "int8", "images": tmp_path / "none"}, "no folder"),
+    ):
+        with pytest.raises(TrimtabError, match=words):
+            export(clip, tmp_path / "int8", **options)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(TrimtabError, match="at least 16 images"):
+        export(clip, tmp_path / "int8", precision="int8", images=tmp_path / "empty")
+    assert [file.name for file in tmp_path.iterdir()] == ["empty"]
 
 
 def test_nothing_is_overwritten_or_left_behind(exported, tmp_path):
@@ -139,7 +201,7 @@ def test_wrong_folders_are_explained(exported, tmp_path):
     with pytest.raises(TrimtabError, match=r"encoder\.json says 23"):
         load_encoder(name).encode_images(some_pixels(1))
     settings()
-    with pytest.raises(TrimtabError, match="precision they were exported in"):
+    with pytest.raises(TrimtabError, match="was exported in fp32 and runs in that"):
         load_encoder(name, precision="fp16")
     with pytest.raises(TrimtabError, match="run on cpu, cuda or cuda:<number>, not on 'mps'"):
         load_encoder(name, device="mps").encode_images(some_pixels(1))

@@ -91,6 +91,23 @@ def test_half_precision_files_and_towers(vit, tmp_path):
         assert (half.encode_texts(TEXTS) * exact.encode_texts(TEXTS)).sum(axis=1).min() > 0.999
 
 
+def test_eight_bits_reach_every_product_of_the_image_tower(vit):
+    name = f"openai:{vit[0] / 'weights.pt'}"
+    exact, small = load_encoder(name), load_encoder(name, precision="int8")
+    layers = [type(layer).__module__ for layer in small.image_tower.modules() if type(layer).__name__ == "Linear"]
+    assert len(layers) == 2 * 4  # of two blocks: into attention, out of it, and two of the perceptron
+    assert all("quantized" in module for module in layers)
+    pixels = some_pixels()
+    assert 1e-6 < 1 - (small.encode_images(pixels) * exact.encode_images(pixels)).sum(axis=1).min() < 0.01
+    tower = small.text_tower(["cat", "dog"])  # prompts are learned through the text as before
+    assert np.isfinite(tower.pullback(tower.start, np.ones((2, small.dim), np.float32))).all()
+
+
+def test_eight_bits_are_refused_where_they_would_change_next_to_nothing(resnet):
+    with pytest.raises(TrimtabError, match=r"with \d+ convolutions and \d linear layers; use bf16"):
+        load_encoder(f"openai:{resnet[0]}", precision="int8")
+
+
 def tiny_resnet_weights():
     generator = torch.Generator().manual_seed(0)
     shapes = {"visual.conv1": (8, 3, 3, 3), "visual.conv2": (8, 8, 3, 3), "visual.conv3": (16, 8, 3, 3)}

@@ -222,7 +222,7 @@ def test_statistics_are_those_of_all_images(made):
     _, _, encoder, images = made
     from trimtab.images.views import make_views
 
-    pixels = np.stack([make_views(images.load(i), 32, 1, 0, i)[0] for i in range(len(images))])
+    pixels = np.stack([make_views(images.load(i), 32, 1, 0)[0] for i in range(len(images))])
     with torch.no_grad():
         scaled = encoder.image_tower.scaled(torch.from_numpy(pixels))
         tokens = encoder.towers.entering_tokens(scaled, encoder.learner().vision, 2).double().numpy()

@@ -146,7 +146,7 @@ def doors(world):
         ),
         # trimtab.images
         "decode": (decode, {"source": folder / "images" / "red" / "1.png"}),
-        "make_views": (make_views, {"image": colored("red", 1), "size": 16, "views": 2, "seed": 0, "index": 0}),
+        "make_views": (make_views, {"image": colored("red", 1), "size": 16, "views": 2, "seed": 0}),
         "ViewLoader": (
             ViewLoader,
             {"load": images.load, "indices": [0], "size": 16, "views": 1, "seed": 0, "batch": 8, "workers": 1},
@@ -278,7 +278,7 @@ def test_wrong_kinds_are_refused_with_a_sentence(world, tmp_path, monkeypatch):
         ("make_plan", "seeds", 1.5, "seeds .the number of orders. must be a whole number of at least 1, not 1.5"),
         ("make_plan", "stores", "one", "stores must be a list of at least one name or path, not 'one'"),
         ("tune", "images", -1, "images must be a whole number of at least 1, not -1"),
-        ("load_encoder", "precision", None, "precision must be one of fp32, fp16, bf16, not None"),
+        ("load_encoder", "precision", None, "precision must be one of fp32, fp16, bf16, int8, not None"),
     ],
 )
 def test_the_sentence_names_the_argument(world, door, argument, value, words):

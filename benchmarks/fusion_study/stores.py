@@ -146,7 +146,7 @@ def _encode(
             image = images.load(int(chosen[row]))
             if corrupt and domain is not None:
                 image = CORRUPTIONS[kinds[domain[row]]](image, np.random.default_rng(row))
-            make_views(image, encoder.input_size, views, 0, row, out=out)
+            make_views(image, encoder.input_size, views, 0, out=out)
         encoded = encoder.encode_images(pixels.reshape(-1, *pixels.shape[2:]))
         features[batch.start : batch.stop] = encoded.reshape(len(batch), views, -1)
     fields: dict[str, object] = {"features": features, "labels": images.labels[chosen], "text": text}

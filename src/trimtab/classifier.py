@@ -2,21 +2,22 @@
 
 import logging
 import time
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from trimtab import arguments
-from trimtab.encoders.base import Encoder, image_prompts
+from trimtab.encoders.base import Encoder, image_prompts, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, make_views
+from trimtab.look_ahead import LookAhead, Rows
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
 from trimtab.prompts import text_prototypes
@@ -26,6 +27,7 @@ from trimtab.task import Task
 _log = logging.getLogger(__name__)
 
 Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
+Item = TypeVar("Item")
 
 
 class Guess(TypedDict):
@@ -99,6 +101,62 @@ class Classifier:
         """
         return self.classify_features(self.look(image), top=top)
 
+    def classify_many(
+        self,
+        images: Iterable[Picture],
+        *,
+        top: int | None = None,
+        unreadable: Callable[[Picture, TrimtabError], object] | None = None,
+    ) -> Generator[tuple[Picture, list[Guess]], None, None]:
+        """Give each image with what `classify` would have said of it, in their order, as fast as the encoder is.
+
+        While one image is taken in, others are read and encoded, a few batches ahead of the answers; `images` may be
+        endless, and is walked by another thread. Where they come slowly, each is answered when it comes. Only images
+        whose answers were asked for have been learned from: stop whenever you like.
+
+        One that cannot be read is given to `unreadable` and passed over; without it, its error is raised at its turn.
+        """
+        if isinstance(images, str | bytes) or not isinstance(images, Iterable):
+            raise TrimtabError(f"images must be several, such as a list of paths, not {arguments.shown(images)}.")
+        arguments.callback("unreadable", unreadable)
+        if top is not None:
+            arguments.whole("top", top, least=1)
+        return self._answers(images, top, unreadable)
+
+    def _answers(
+        self, images: Iterable[Picture], top: int | None, unreadable: Callable[[Picture, TrimtabError], object] | None
+    ) -> Generator[tuple[Picture, list[Guess]], None, None]:
+        with closing(self.look_ahead(images)) as looked:
+            for image, found in looked:
+                if not isinstance(found, TrimtabError):
+                    yield image, self.classify_features(found, top=top)
+                elif unreadable is None:
+                    raise found
+                else:
+                    unreadable(image, found)
+
+    def look_many(self, images: Iterable[Picture]) -> list[Rows]:
+        """What `look` gives of each image, encoded in batches; the first that cannot be read is an error."""
+        found = []
+        with closing(self.look_ahead(images)) as looked:
+            for _, rows in looked:
+                if isinstance(rows, TrimtabError):
+                    raise rows
+                found.append(rows)
+        return found
+
+    def look_ahead(
+        self, items: Iterable[Item], image_of: Callable[[Item], Any] | None = None
+    ) -> Generator[tuple[Item, Rows | TrimtabError], None, None]:
+        """What `look` gives of each item's image, or the error that it raises, some images ahead; nothing is learned.
+
+        `image_of` says where an item has its image; without it, items are images.
+        """
+        views_of = self._views if image_of is None else lambda item: self._views(image_of(item))
+        encode = None if self._by_pixels else self.encoder.encode_images
+        per_call = images_per_call(self.encoder)
+        return iter(LookAhead(items, views_of, encode, views=self.views, images_per_call=per_call))
+
     def look(self, image: Picture) -> NDArray[np.float32] | NDArray[np.uint8]:
         """What the method sees of an image: the features of its views, or their pixels where it needs them."""
         return self._views(image) if self._by_pixels else self.features(image)
@@ -119,11 +177,8 @@ class Classifier:
         """(V, d): the features of the image's views; nothing is learned."""
         return self.encoder.encode_images(self._views(image))
 
-    def _views(self, image: Picture) -> NDArray[np.uint8]:
-        pixels = _pixels(image)
-        # The image's own content stands for its number, so that equal images get equal crops in any order.
-        number = zlib.crc32(pixels.tobytes())
-        return make_views(pixels, self.encoder.input_size, self.views, self.seed, number)
+    def _views(self, image: Any) -> NDArray[np.uint8]:
+        return make_views(_pixels(image), self.encoder.input_size, self.views, self.seed)
 
     def save(self, path: str | Path) -> None:
         """Write what it has learned to a file; an older file stays whole if anything goes wrong."""

@@ -66,8 +66,7 @@ class ZeroShotImageClassification:
         for image in given:
             if isinstance(image, str) and image.lower().startswith(ADDRESSES):
                 raise TrimtabError(f"{image} is an address, and trimtab fetches no images; save it to a file first.")
-        features = [self.classifier.features(image) for image in given]
-        found = [self.classifier.classify_features(views, top=wanted) for views in features]
+        found = [self.classifier.classify_features(rows, top=wanted) for rows in self.classifier.look_many(given)]
         return found if several else found[0]
 
 

@@ -2,20 +2,20 @@
 
 import logging
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from trimtab import arguments
 from trimtab.cli.bench import changes_of
 from trimtab.cli.classify_formats import FORMATS, line_format
-from trimtab.cli.classify_lines import FiledLines, PrintedLines, keep_odd_names
+from trimtab.cli.classify_lines import FiledLines, PrintedLines, given_names
 from trimtab.cli.options import Changes, Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
 from trimtab.errors import TrimtabError
 from trimtab.files import FileLock, say
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_SAVES = 30.0
+
+Work = TypeVar("Work")
 
 
 def classify(
@@ -86,7 +88,7 @@ def classify(
         lines = PrintedLines(written_as) if out is None else FiledLines(out, written_as, state)
         notes = Console(stderr=True, highlight=False)
         given = _GivenImages(paths)
-        images = given.listed(notes, bar=out is not None)
+        images = given.listed()
         # Everything above is checked before the encoder, which may take seconds to load.
         from trimtab.classifier import Classifier
         from trimtab.encoders import load_encoder
@@ -97,20 +99,23 @@ def classify(
         )
         with HoldInterrupts() as interrupts, _kept(classifier, state, lines, notes) as keeper:
             new = ((path, None) for path in images if not lines.has(path))
-            for path, line in _interruptible(chain(lines.unlearned, new), interrupts):
-                try:
-                    with interrupts.welcome():
-                        features = classifier.look(path)
-                    guesses = classifier.classify_features(features, top=top)
-                except TrimtabError as error:
-                    notes.print(str(error), soft_wrap=True, markup=False)
-                    given.unreadable += 1
-                else:
-                    if line is None:
-                        lines.write(path, guesses)
-                if line is not None:
-                    lines.pass_over(line)
-                keeper.save_sometimes()
+            work: Iterator[tuple[str, bytes | None]] = chain(lines.unlearned, new)
+            with closing(classifier.look_ahead(work, itemgetter(0))) as looked:
+                # Images are looked at ahead; from here on each is learned, written and counted before the next.
+                for (path, line), rows in given.shown(_interruptible(looked, interrupts), notes, bar=out is not None):
+                    try:
+                        if isinstance(rows, TrimtabError):
+                            raise rows
+                        guesses = classifier.classify_features(rows, top=top)
+                    except TrimtabError as error:
+                        notes.print(str(error), soft_wrap=True, markup=False)
+                        given.unreadable += 1
+                    else:
+                        if line is None:
+                            lines.write(path, guesses)
+                    if line is not None:
+                        lines.pass_over(line)
+                    keeper.save_sometimes()
             given.refuse_none()
     notes.print(f"Classified: {lines.written}" + (f", unreadable: {given.unreadable}" if given.unreadable else ""))
     if given.unreadable or given.empty_folders:
@@ -132,21 +137,25 @@ class _GivenImages:
 
     def __init__(self, paths: list[str]) -> None:
         self._paths = paths
+        self._piped = "-" in paths
         self._found = 0
         self.unreadable = self.empty_folders = 0
 
-    def listed(self, notes: "Console", *, bar: bool) -> Iterable[str]:
-        """The images, with a bar where no lines show that something happens."""
-        piped = "-" in self._paths
-        images: Iterable[str] = self._images()
-        if not piped:
-            images = list(images)
-            self.refuse_none()
+    def listed(self) -> Iterable[str]:
+        """The images: a list, or as they come if some are named on standard input."""
+        if self._piped:
+            return self._images()
+        images = list(self._images())
+        self.refuse_none()
+        return images
+
+    def shown(self, work: Iterable[Work], notes: "Console", *, bar: bool) -> Iterable[Work]:
+        """The same work, with a bar where no lines show that something happens."""
         if not (bar and notes.is_terminal):
-            return images
+            return work
         from rich.progress import track
 
-        return track(images, "classifying", total=None if piped else self._found, console=notes)
+        return track(work, "classifying", total=None if self._piped else self._found, console=notes)
 
     def refuse_none(self) -> None:
         """An error if there was no image at all."""
@@ -167,9 +176,8 @@ class _GivenImages:
         from trimtab.data.folder import Listing
 
         if path == "-":
-            keep_odd_names(sys.stdin)
             try:
-                yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
+                yield from (line.rstrip("\r\n") for line in given_names() if line.strip())
             except OSError as error:
                 raise TrimtabError(f"Standard input cannot be read: {error.strerror or error}.") from None
         elif (place := arguments.place("PATHS", path)).is_dir():
@@ -246,9 +254,7 @@ def _locked(*files: Path | None) -> Iterator[None]:
             lock.release(remove=True)
 
 
-def _interruptible(
-    work: Iterator[tuple[str, bytes | None]], interrupts: HoldInterrupts
-) -> Iterator[tuple[str, bytes | None]]:
+def _interruptible(work: Iterator[Work], interrupts: HoldInterrupts) -> Iterator[Work]:
     """The same, where an interrupt may come while the next item is waited for."""
     while True:
         with interrupts.welcome():

@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -204,10 +205,18 @@ class FiledLines:
         return TrimtabError(f"{self._out} cannot be written: {error.strerror or error}.")
 
 
-def keep_odd_names(stream: IO[str]) -> None:
-    """Let file names that are not UTF-8 pass through standard input."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors=ODD_NAMES)
+def given_names() -> Iterator[str]:
+    """The lines of standard input as they come; file names that are not UTF-8 pass.
+
+    They are read through a second handle: a thread that waits in Python's own when the program ends would abort it.
+    """
+    try:
+        handle = os.dup(sys.stdin.fileno())
+    except (AttributeError, OSError, ValueError):  # a replacement that holds its text in memory, or a closed one
+        yield from sys.stdin
+        return
+    with open(handle, encoding=sys.stdin.encoding, errors=ODD_NAMES) as names:  # noqa: PTH123  (a handle, no path)
+        yield from names
 
 
 def _encoded(text: str) -> bytes:

@@ -56,7 +56,10 @@ Encoder = Annotated[
 Device = Annotated[
     str, typer.Option(help="cpu, cuda, cuda:<n> or mps.", autocompletion=choices("cpu", "cuda", "cuda:0", "mps"))
 ]
-Precision = Annotated[str, typer.Option(help="fp32, fp16 or bf16.", autocompletion=choices("fp32", "fp16", "bf16"))]
+Precision = Annotated[
+    str,
+    typer.Option(help="fp32, fp16, bf16 or int8 (cpu).", autocompletion=choices("fp32", "fp16", "bf16", "int8")),
+]
 Views = Annotated[int, typer.Option(min=1, max=10_000, help="Views per image: the image itself, then random crops.")]
 Cupl = Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")]
 Context = Annotated[

@@ -19,13 +19,13 @@ KINDS: Final[dict[str, tuple[str, str, str]]] = {
     "onnx": ("trimtab.encoders.onnx", "onnx:<folder>", "onnx"),
     "maple": ("trimtab.encoders.maple", "maple:<file>+<encoder>", "clip"),
 }
-PRECISIONS: Final = ("fp32", "fp16", "bf16")
+PRECISIONS: Final = ("fp32", "fp16", "bf16", "int8")
 
 
 def load_encoder(name: str, *, device: str = "cpu", precision: str = "fp32") -> Encoder:
     """The encoder called `name`; heavy packages are imported only when their kind is asked for.
 
-    `device` is cpu, cuda, cuda:<n> or mps; `precision` is fp32, fp16 or bf16.
+    `device` is cpu, cuda, cuda:<n> or mps; `precision` is fp32, fp16, bf16 or int8.
     """
     arguments.instance("name", name, str, "an encoder's name")
     arguments.text("device", device)

@@ -42,6 +42,11 @@ class Encoder(Protocol):
         """Sentences -> (n, d) unit features."""
 
 
+def images_per_call(encoder: Encoder) -> int | None:
+    """How many images to encode together, where an encoder says so: one, if its arithmetic depends on the batch."""
+    return getattr(encoder, "images_per_call", None)
+
+
 def image_prompts(encoder: Encoder, class_names: Sequence[str], method: str) -> ImagePrompts:
     """The prompts inside an encoder's towers, for a method that tunes them; most encoders have none."""
     bring = getattr(encoder, "image_prompts", None)

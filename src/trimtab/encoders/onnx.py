@@ -41,6 +41,9 @@ class OnnxEncoder:
         self.input_size: int = settings["input_size"]
         self.logit_scale = float(settings["logit_scale"])
         self.logit_bias = float(settings.get("logit_bias", 0.0))
+        self.precision = str(settings.get("precision", "fp32"))
+        # Dynamic quantization scales each input by its own range, which must not be that of its neighbors.
+        self._at_once = 1 if settings.get("quantized") == "dynamic" else IMAGES_AT_ONCE
         self._folder = folder
         self._device = device
 
@@ -52,7 +55,11 @@ class OnnxEncoder:
 
     def encode_images(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, input_size, input_size, 3) RGB bytes -> (B, d) unit features."""
-        return unit_features(self._image_features, checked_pixels(pixels, self.input_size), IMAGES_AT_ONCE, self.dim)
+        return unit_features(self._image_features, checked_pixels(pixels, self.input_size), self._at_once, self.dim)
+
+    def keep_open(self) -> None:
+        """Open both towers now, so that they run whatever becomes of their files."""
+        _ = self._image, self._text, self._tokens
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentences -> (n, d) unit features."""
@@ -88,9 +95,13 @@ class OnnxEncoder:
 
 def load(name: str, device: str, precision: str) -> OnnxEncoder:
     """The encoder in a folder; its precision was fixed when it was exported."""
-    if precision != "fp32":
-        raise TrimtabError(f"ONNX encoders run in the precision they were exported in (fp32), not in {precision}.")
-    return OnnxEncoder(name, Path(name.partition(":")[2]).expanduser(), device)
+    encoder = OnnxEncoder(name, Path(name.partition(":")[2]).expanduser(), device)
+    if precision not in ("fp32", encoder.precision):  # fp32 is what nobody asked for
+        raise TrimtabError(
+            f"{name} was exported in {encoder.precision} and runs in that; for another precision, "
+            "export the encoder again with --precision."
+        )
+    return encoder
 
 
 def open_session(model: Path, device: str = "cpu") -> Any:
@@ -110,6 +121,8 @@ def open_session(model: Path, device: str = "cpu") -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS
     options.inter_op_num_threads = 1
+    # A thread that spins while it waits takes the processor from those that read images and adapt beside it.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(str(model), options, providers=providers)

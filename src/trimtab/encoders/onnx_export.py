@@ -7,14 +7,17 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.encoders.agreement import Agreement, agreement
 from trimtab.encoders.base import first_line
 from trimtab.encoders.onnx import FORMAT, SETTINGS, OnnxEncoder, open_session, run_session
+from trimtab.encoders.onnx_int8 import quantize_tower
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
 
@@ -26,13 +29,18 @@ if TYPE_CHECKING:
 TEXTS = ("a photo of a cat.", "a blurry photo of a golden retriever, seen from the side.", "x")
 TOLERANCE = 1e-3  # of the largest output; float32 towers agree to about 1e-6
 LONGEST_AXIS = 4096
+LEAST_IMAGES = 16  # to calibrate eight bits on and to compare them on
 ONE_FILE = 1_800_000_000  # bytes of weights; the format allows 2 GB, beyond that they go into a second file
 
 
-def write_onnx_folder(encoder: "TorchEncoder", folder: Path) -> dict[str, float]:
-    """Write `encoder` to `folder` and return the largest differences of unit features from the original.
+def write_onnx_folder(
+    encoder: "TorchEncoder", folder: Path, *, int8_images: NDArray[np.uint8] | None = None
+) -> tuple[dict[str, float], Agreement | None]:
+    """Write `encoder` to `folder`; returns the largest differences of unit features from the original.
 
-    The folder appears only when it is complete.
+    With `int8_images`, (N, size, size, 3) of the kind that it will see, its image tower is then quantized: calibrated
+    on every second image and compared on the others, and refused if they agree badly. The folder appears only when it
+    is complete.
     """
     check_free(folder)
     if not isinstance(encoder.tokenize, TextTokens):
@@ -42,11 +50,32 @@ def write_onnx_folder(encoder: "TorchEncoder", folder: Path) -> dict[str, float]
         written = Path(scratch) / "encoder"
         written.mkdir()
         _write_files(encoder, encoder.tokenize, written)
-        differences = _differences(encoder, OnnxEncoder(f"onnx:{folder}", written))
+        exact = OnnxEncoder(f"onnx:{folder}", written)
+        differences = _differences(encoder, exact)
+        agreed = None if int8_images is None else _in_eight_bits(exact, written, int8_images)
         if folder.exists():
             folder.rmdir()
         written.rename(folder)
-    return differences
+    return differences, agreed
+
+
+def _in_eight_bits(exact: OnnxEncoder, folder: Path, images: NDArray[np.uint8]) -> Agreement:
+    """Replace the image tower of the folder that `exact` runs from by one of eight bits."""
+    if len(images) < LEAST_IMAGES:
+        raise TrimtabError(f"Eight bits need at least {LEAST_IMAGES} images to be checked on, not {len(images)}.")
+    quantized = folder / "image-int8.onnx"
+    way = quantize_tower(folder / "image.onnx", quantized, images[::2])
+    settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8")) | {"precision": "int8", "quantized": way}
+    exact.keep_open()  # its files are about to be replaced
+    for file in folder.glob("image.onnx*"):  # large towers have a second file of weights
+        file.unlink()
+    quantized.rename(folder / "image.onnx")
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    agreed = agreement(exact, OnnxEncoder(exact.name, folder), images[1::2])
+    agreed.refuse_poor(exact.name)
+    settings["agreement"] = asdict(agreed)
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    return agreed
 
 
 def check_free(folder: Path) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trimtab.encoders.base import checked_pixels, checked_texts, unit_features
+from trimtab.encoders.base import checked_pixels, checked_texts, unit_features, unit_rows
 from trimtab.encoders.prompted import WORDS, GivenContext
 from trimtab.encoders.prompted.causal import CausalText
 from trimtab.encoders.prompted.making import make_tower
@@ -22,7 +23,7 @@ from trimtab.errors import TrimtabError
 
 IMAGES_AT_ONCE = 64
 TEXTS_AT_ONCE = 256
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "int8": torch.float32}
 # Texts whose token numbers go into the fingerprint: case, punctuation, digits, accents, a word no vocabulary has.
 PROBES = ("a photo of a cat.", "A Boeing 737-800, seen from below!", "crème brûlée", "it's a qzxvkjw")
 
@@ -123,11 +124,27 @@ class TorchEncoder:
         self.logit_bias = logit_bias  # SigLIP's; it matters to a sigmoid, a softmax does not notice it
         self.tokenize = tokenize
         self._device = usable_device(device)
+        # On a CPU a transformer gains nothing from several images at once, and its last bits depend on how many.
+        self.images_per_call = 1 if self._device.type == "cpu" else None
+        # Eight bits scale each input by its own range, which must not be that of its neighbors.
+        self._views_at_once = 1 if precision == "int8" else IMAGES_AT_ONCE
+        self._dtype = DTYPES[precision]
         self._settings = json.dumps([input_size, pixel_scale.factor, pixel_scale.offset, precision]) + variant
-        model = model.eval().requires_grad_(False).to(device=self._device, dtype=DTYPES[precision])
+        model = model.eval().requires_grad_(False).to(device=self._device, dtype=self._dtype)
         self._model, self._causal_text = model, causal_text
         self.image_tower = ImageTower(image, pixel_scale).to(self._device).eval()
         self.sentence_tower = TextTower(text).eval()
+        if precision == "int8":
+            self._in_eight_bits()
+
+    def _in_eight_bits(self) -> None:
+        from trimtab.encoders.eight_bits import quantize_linears
+
+        if self._device.type != "cpu":
+            raise TrimtabError(f"int8 runs on cpu only, not on {self._device}; use fp16 or bf16 there.")
+        _ = self.fingerprint  # of the weights as they were, and of the precision
+        one = torch.zeros((1, self.input_size, self.input_size, 3), dtype=torch.uint8)
+        quantize_linears(self.name, self.image_tower, one)
 
     @property
     def model(self) -> torch.nn.Module:
@@ -155,7 +172,10 @@ class TorchEncoder:
 
     def encode_images(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """(B, input_size, input_size, 3) RGB bytes -> (B, d) unit features."""
-        return unit_features(self._image_features, checked_pixels(pixels, self.input_size), IMAGES_AT_ONCE, self.dim)
+        pixels = checked_pixels(pixels, self.input_size)
+        if self._device.type != "cpu":
+            return unit_rows(self._features_on_device(pixels))
+        return unit_features(self._image_features, pixels, self._views_at_once, self.dim)
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Sentences -> (n, d) unit features."""
@@ -196,9 +216,29 @@ class TorchEncoder:
             features: NDArray[np.float32] = self.image_tower(torch.from_numpy(pixels).to(self._device)).cpu().numpy()
         return features
 
+    def _features_on_device(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """The device is given one batch while it works on another, and waited for once, when all are under way."""
+        if not len(pixels):
+            return np.empty((0, self.dim), np.float32)
+        under_way = []
+        with torch.inference_mode(), self._autocast():
+            for start in range(0, len(pixels), IMAGES_AT_ONCE):
+                batch = torch.from_numpy(pixels[start : start + IMAGES_AT_ONCE])
+                if self._device.type == "cuda":  # only from pinned memory is a copy not waited for
+                    batch = batch.pin_memory()
+                under_way.append(self.image_tower(batch.to(self._device, non_blocking=True)))
+            features: NDArray[np.float32] = torch.cat(under_way).cpu().numpy()
+        return features
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        """In half precision on a device: sums and softmaxes, which could overflow, in float32."""
+        if self._device.type == "cpu" or self._dtype == torch.float32:
+            return nullcontext()
+        return torch.autocast(self._device.type, dtype=self._dtype)
+
     def _text_features(self, texts: Sequence[str]) -> NDArray[np.float32]:
         tokens, mask = (torch.from_numpy(array).to(self._device) for array in self.tokenize(texts))
-        with torch.inference_mode():
+        with torch.inference_mode(), self._autocast():
             features: NDArray[np.float32] = self.sentence_tower(tokens, mask).cpu().numpy()
         return features
 

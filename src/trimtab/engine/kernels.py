@@ -11,15 +11,15 @@ would keep a loop scalar.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
+from trimtab.engine.compiled import njit
 
 VECTORIZE = {"reassoc", "contract", "nsz"}  # sums may be reordered; nothing else is relaxed
 
 
-@njit(cache=True, fastmath=VECTORIZE, inline="always")
+@njit(fastmath=VECTORIZE, inline="always")
 def _exp(x: np.float32) -> np.float32:
     """The exponential for x <= 88 to 3e-7, with no branch and no call, so that a loop becomes vector instructions.
 
@@ -39,7 +39,7 @@ def _exp(x: np.float32) -> np.float32:
     return p * np.int32(power).view(np.float32)
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True, error_model="numpy")
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def row_entropies(logits: Array, out: Array) -> None:
     """Entropy of each row's softmax: log of the sum of exponentials less the mean logit. (R, C) -> (R,).
 
@@ -63,7 +63,7 @@ def row_entropies(logits: Array, out: Array) -> None:
         out[row] = np.log1p(others) - weighted / (np.float32(1) + others)
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True, error_model="numpy")
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def mean_products(
     products: Array,
     occupied: Array,
@@ -90,7 +90,7 @@ def mean_products(
                 result[lane] /= count  # <f, v_c>
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True, error_model="numpy")
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def affinity_sums(
     products: Array,
     occupied: Array,
@@ -114,7 +114,7 @@ def affinity_sums(
                     result[lane] += alpha * _exp(beta * (row[lane] - np.float32(1)))
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True, error_model="numpy")
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def retrieval_cosines(
     products: Array,
     occupied: Array,
@@ -173,7 +173,7 @@ def retrieval_cosines(
             result[lane] = numerator[lane] / np.sqrt(max(squared[lane], np.float32(1e-30)))
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True, error_model="numpy")
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def add_penalties(
     products: Array,
     occupied: Array,

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Floats
+from trimtab.engine.compiled import njit
 from trimtab.engine.equations import softmax
 from trimtab.engine.kernels import VECTORIZE
 
@@ -47,7 +47,7 @@ def residual_gradients(
     The loss enters by its gradient at the unit vectors: `coefficients` (K, C) times `features` (K, d), plus the terms.
     """
     scales = np.zeros((MOST_TERMS, len(units)), units.dtype)
-    vectors: list[Floats] = [units] * MOST_TERMS  # a stand-in where the scale is 0
+    vectors: list[Any] = [units] * MOST_TERMS  # a stand-in where the scale is 0
     for place, (scale, vector) in enumerate(terms):
         scales[place], vectors[place] = scale, vector
     out = np.empty_like(units)
@@ -65,7 +65,7 @@ def one_step(
     return out
 
 
-@njit(cache=True, fastmath=VECTORIZE, error_model="numpy", nogil=True)
+@njit(fastmath=VECTORIZE, error_model="numpy", nogil=True)
 def _tangent_gradients(
     units: Floats,
     lengths: Floats,
@@ -107,7 +107,7 @@ def _tangent_gradients(
             row[k] = (row[k] - along * unit[k]) * inverse
 
 
-@njit(cache=True, fastmath=VECTORIZE, error_model="numpy", nogil=True)
+@njit(fastmath=VECTORIZE, error_model="numpy", nogil=True)
 def _stepped_rows(
     units: Floats,
     lengths: Floats,
@@ -136,7 +136,7 @@ def _stepped_rows(
                 row[k] *= inverse
 
 
-@njit(cache=True, fastmath=VECTORIZE, error_model="numpy", nogil=True)
+@njit(fastmath=VECTORIZE, error_model="numpy", nogil=True)
 def exchange(target: Floats, gained: Floats, new: Floats, lost: Floats, old: Floats) -> None:
     """target_c += gained_c new - lost_c old, for all rows in one pass: an item leaves a weighted sum, another joins."""
     for c in range(len(target)):

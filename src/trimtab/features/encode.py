@@ -155,7 +155,8 @@ def _preprocessing(size: int, views: int, augmix: bool, generated: int) -> dict[
     described: dict[str, Any] = {"size": size, "plain": "shorter side resized (bicubic), centre square"}
     if views > 1:
         described["random"] = (
-            "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3, bilinear), mirrored half the time"
+            "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3, bilinear), mirrored half the time, "
+            "drawn by the image's content"
         )
         described["augmix"] = augmix
     if generated:

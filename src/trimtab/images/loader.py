@@ -86,7 +86,7 @@ class ViewLoader:
         try:
             image = self._load(index)
             own = slot[: self._views]
-            make_views(image, self._size, self._views, self._seed, index, augmix=self._augmix, out=own)
+            make_views(image, self._size, self._views, self._seed, augmix=self._augmix, out=own)
             if self._generated:
                 for place, further in enumerate(self._generated(index, image), start=self._views):
                     slot[place] = resize_shorter_and_crop(further, self._size)

@@ -11,20 +11,19 @@ width has its columns done first, which moves some pixels by a level or more: fe
 `window` computes only a part of the resized image, so that "resize, then crop the center" pays for the center alone.
 """
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from trimtab.engine.compiled import njit
 
 Filter = Literal["bicubic", "bilinear"]
 
 FRACTION_BITS = 22  # 32 bits less 8 of the byte and 2 of head-room for overshooting weights, as in Pillow
 BAND_ROWS = 16  # a band turned on its side stays in the first-level cache for photographs of usual width
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
-_compiled = cast("Callable[[_Function], _Function]", numba.njit(cache=True, nogil=True))
+_compiled = njit(nogil=True)
 
 
 class Box(NamedTuple):

@@ -2,11 +2,13 @@
 
 View 0 is CLIP's own: shorter side resized, center square. The others follow torchvision's published rule for
 `RandomResizedCrop` (area and aspect drawn at random, ten tries, then the center; bilinear) and a mirror image half the
-time. View v of image i under a seed depends on (seed, i, v) and on nothing else: not on the batch, not on the number of
-workers, not on how many views there are in all.
+time. View v of an image depends on the image's own pixels, the seed and v, and on nothing else: not on its place in a
+data set or a stream, not on the batch, not on how many views there are in all. So a feature store and a `Classifier`
+see the same crops of the same picture.
 """
 
 import math
+import zlib
 
 import numpy as np
 from numpy.random import Generator
@@ -27,32 +29,36 @@ def make_views(
     size: int,
     views: int,
     seed: int,
-    index: int,
     *,
     augmix: bool = False,
     scale: tuple[float, float] = (0.08, 1.0),
     out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
-    """(V, size, size, 3): the plain view and V - 1 random ones of image number `index`.
+    """(V, size, size, 3): the plain view and V - 1 random ones, drawn by the seed and the image's content.
 
     `scale` bounds the share of the image's area that a random crop covers; `augmix` blends each random view with
     altered copies of itself; `out`, if given, is filled and returned.
     """
     check_view_options(views, seed, scale)
     arguments.whole("size", size, least=1)
-    arguments.whole("index", index, least=0)
     height, width = check_image(image).shape[:2]
     if out is None:
         out = np.empty((views, size, size, 3), dtype=np.uint8)
     out[0] = resize_shorter_and_crop(image, size)
+    number = content_number(image) if views > 1 else 0
     for view in range(1, views):
-        rng = np.random.default_rng([seed, index, view])
+        rng = np.random.default_rng([seed, number, view])
         crop = random_crop(rng, height, width, scale)
         mirror = bool(rng.random() < 0.5)
         resize(image, size, size, filter="bilinear", crop=crop, mirror=mirror, out=out[view])
         if augmix:
             out[view] = augmix_view(out[view], rng)
     return out
+
+
+def content_number(image: NDArray[np.uint8]) -> int:
+    """The number that stands for an image when its crops are drawn: a checksum of its pixels."""
+    return zlib.crc32(np.ascontiguousarray(image).data)
 
 
 def resize_shorter_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:

@@ -133,7 +133,7 @@ def _training(image_set: ImageSet, encoder: object, settings: MapleSettings) -> 
 def _crops(image_set: ImageSet, batch: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.uint8]:
     """One random crop of each image, mirrored half the time, other ones in each epoch."""
     drawn = int(np.random.default_rng([seed, epoch]).integers(2**32))
-    return np.stack([make_views(image_set.load(int(i)), size, 2, drawn, int(i))[1] for i in batch])
+    return np.stack([make_views(image_set.load(int(i)), size, 2, drawn)[1] for i in batch])
 
 
 def _is_done(out: Path, about: dict[str, str]) -> bool:

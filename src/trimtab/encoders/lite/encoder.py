@@ -143,6 +143,11 @@ class LiteEncoder:
 
 def load(name: str, device: str, precision: str) -> LiteEncoder:
     """The lite encoder; it runs on the CPU in float32 and nowhere else."""
+    if precision == "int8":
+        raise TrimtabError(
+            f"The {name} encoder is calibrated on images before it runs in int8; run: trimtab export -e lite "
+            "--precision int8 --images FOLDER -o lite-int8, and use -e onnx:lite-int8."
+        )
     if device != "cpu" or precision != "fp32":
         raise TrimtabError(f"The {name} encoder runs on cpu in fp32 only, not on {device} in {precision}.")
     return LiteEncoder()

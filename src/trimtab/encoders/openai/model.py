@@ -31,11 +31,21 @@ class Attention(nn.Module):
         self.in_proj_weight = nn.Parameter(torch.empty(3 * width, width))
         self.in_proj_bias = nn.Parameter(torch.empty(3 * width))
         self.out_proj = nn.Linear(width, width)
+        self.in_proj: nn.Module | None = None
+
+    def project_by_a_layer(self) -> None:
+        """Make the input projection a linear layer, which may then be replaced by one of another precision."""
+        layer = nn.Linear(self.in_proj_weight.shape[1], self.in_proj_weight.shape[0], device="meta")
+        layer.weight, layer.bias = self.in_proj_weight, self.in_proj_bias
+        self.in_proj = layer
 
     def forward(self, x: Tensor, causal: bool) -> Tensor:
         """(B, length, width) -> the same."""
         batch, length, width = x.shape
-        projected = functional.linear(x, self.in_proj_weight, self.in_proj_bias)
+        if self.in_proj is None:
+            projected = functional.linear(x, self.in_proj_weight, self.in_proj_bias)
+        else:
+            projected = self.in_proj(x)
         query, key, value = projected.view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
         out: Tensor = self.out_proj(mixed.transpose(1, 2).reshape(batch, length, width))

@@ -58,7 +58,7 @@ class PixelRows:
     def __getitem__(self, rows: slice) -> NDArray[np.uint8]:
         augmix = bool(self._info.preprocessing.get("augmix", False))
         found = [
-            make_views(self._images.load(index), self._size, self.shape[1], self._info.seed, index, augmix=augmix)
+            make_views(self._images.load(index), self._size, self.shape[1], self._info.seed, augmix=augmix)
             for index in self._places[rows]
         ]
         return np.stack(found) if found else np.empty((0, *self.shape[1:]), np.uint8)

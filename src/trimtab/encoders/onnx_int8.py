@@ -1,0 +1,88 @@
+"""An exported image tower in eight bits, by ONNX Runtime's own tools.
+
+Towers of matrix products (vision transformers) are quantized dynamically: weights once, per channel; inputs as they
+come, from their own range. Towers of convolutions are quantized statically, which is the only way that is fast: the
+ranges of all intermediate values are those that the calibration images show.
+"""
+
+import logging
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.encoders.base import first_line
+from trimtab.errors import TrimtabError
+
+AT_ONCE = 8  # calibration images per run: all intermediate values are kept
+PRODUCTS = ("MatMul", "Gemm")
+# What stays in eight bits between two convolutions. To leave a clip out would round the whole range before it.
+BESIDE_CONVOLUTIONS = ("Conv", "Add", "Clip", "Relu", "MaxPool", "AveragePool", "Concat")
+
+
+def quantize_tower(model: Path, out: Path, calibration: NDArray[np.uint8]) -> str:
+    """Write `model` in eight bits to `out`, calibrated on (N, size, size, 3) images; says how: dynamic or static."""
+    try:
+        import onnx
+        from onnxruntime import quantization
+        from onnxruntime.quantization.shape_inference import quant_pre_process
+    except ImportError as error:
+        raise TrimtabError(f"{error.name} is not installed; run: pip install 'trimtab[onnx]'") from error
+    tower = onnx.load(str(model))
+    way = "dynamic" if _by_products(tower) else "static"
+    eight_bits: dict[str, Any] = {"per_channel": True, "weight_type": quantization.QuantType.QInt8}
+    chatter = logging.getLogger()
+    level = chatter.level
+    chatter.setLevel(logging.ERROR)  # it advises preprocessing on the root logger, also after preprocessing
+    try:
+        if way == "dynamic":
+            del tower.graph.value_info[:]  # torch notes shapes that no longer hold once weights are transposed
+            quantization.quantize_dynamic(tower, out, op_types_to_quantize=list(PRODUCTS), **eight_bits)
+        else:
+            with tempfile.TemporaryDirectory() as scratch:
+                prepared = Path(scratch) / "prepared.onnx"
+                quant_pre_process(model, prepared, skip_symbolic_shape=True)
+                quantization.quantize_static(
+                    prepared,
+                    out,
+                    _Calibration(calibration),
+                    activation_type=quantization.QuantType.QUInt8,  # times signed weights: twice as fast on x86
+                    op_types_to_quantize=list(BESIDE_CONVOLUTIONS),
+                    nodes_to_exclude=_before_convolutions(onnx.load(str(prepared))),
+                    **eight_bits,
+                )
+    except Exception as error:  # the tools raise many kinds for models that they do not know
+        raise TrimtabError(f"ONNX Runtime cannot quantize this image tower: {first_line(error)}") from error
+    finally:
+        chatter.setLevel(level)
+    return way
+
+
+class _Calibration:
+    """The images, some at a time, as ONNX Runtime's calibration asks for them."""
+
+    def __init__(self, pixels: NDArray[np.uint8]) -> None:
+        self._batches = iter([pixels[start : start + AT_ONCE] for start in range(0, len(pixels), AT_ONCE)])
+
+    def get_next(self) -> dict[str, NDArray[np.uint8]] | None:
+        """The next inputs of the tower, or None at the end."""
+        batch = next(self._batches, None)
+        return None if batch is None else {"pixels": batch}
+
+
+def _before_convolutions(model: Any) -> list[str]:
+    """The steps from bytes to the first convolution's input, which stay exact: they cost little and decide all else."""
+    kinds = [node.op_type for node in model.graph.node]
+    return [node.name for node in model.graph.node[: kinds.index("Conv")]]
+
+
+def _by_products(model: Any) -> bool:
+    """Whether the tower has more matrix products with weights than convolutions.
+
+    They are counted, not weighed: a ResNet's pooling holds a third of its weights, and does next to none of its work.
+    """
+    weights = {weight.name for weight in model.graph.initializer}
+    kinds = [node.op_type for node in model.graph.node if weights.intersection(node.input)]
+    return sum(kinds.count(product) for product in PRODUCTS) > kinds.count("Conv")
