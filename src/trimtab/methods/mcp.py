@@ -14,20 +14,19 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 | caches and reflecting mechanism   | three_caches.py, with a table of its own                         |
 
 What the authors set per data set or search on the test labels has a default that needs neither, found from the stream
-(docs/weights-without-labels.md): `prototype_term` is "matched" and `fusion` is "auto". So `MCP()` is NOT the paper's
-exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a data set.
+(docs/weights-without-labels.md): `text_scale` is "stream", `prototype_term` is "matched" and `fusion` is "auto". So
+`MCP()` is NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a set.
 """
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Image
 from trimtab.engine.equations import affinity, softmax
 from trimtab.engine.parameters import choice, number_or_none
-from trimtab.engine.state import State
+from trimtab.engine.state import Nothing, State
+from trimtab.engine.temper import TextTemper
 from trimtab.errors import TrimtabError
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
@@ -37,8 +36,9 @@ from trimtab.task import Task
 
 @dataclass
 class MCPState(State):
-    """The caches, and how strongly their prototypes should speak."""
+    """How sharply the text speaks, the caches, and how strongly their prototypes should speak."""
 
+    temper: TextTemper | Nothing  # Nothing where the logit scale is the task's
     caches: ThreeCaches
     strength: PrototypeStrength  # unused where the prototype term is the paper's
 
@@ -62,9 +62,17 @@ class MCP(ThreeCacheMethod):
         look=("#D55E00", "P", "-"),
     )
     released_values: ClassVar[Released] = {
-        dataset: {"prototype_term": "affinity", **released_affinity(dataset)} for dataset in AFFINITIES
+        dataset: {"text_scale": "given", "prototype_term": "affinity", **released_affinity(dataset)}
+        for dataset in AFFINITIES
     }
 
+    text_scale: str = choice(
+        "stream",
+        ("stream", "given"),
+        symbol="s",
+        about="The logit scale: 'stream' finds one at which the text's mean confidence is 0.6, so that the scale that "
+        "comes with the encoder does not matter (ours); 'given' takes the task's.",
+    )
     prototype_term: str = choice(
         "matched",
         ("matched", "affinity"),
@@ -94,16 +102,19 @@ class MCP(ThreeCacheMethod):
 
     @classmethod
     def _paper_form(cls) -> dict[str, Any]:
-        return {"prototype_term": "affinity", **super()._paper_form()}
+        return {"text_scale": "given", "prototype_term": "affinity", **super()._paper_form()}
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
-        return MCPState(self.new_caches(task, self._affinity), PrototypeStrength())
+        temper = TextTemper() if self.text_scale == "stream" else Nothing()
+        return MCPState(temper, self.new_caches(task, self._affinity), PrototypeStrength())
 
     def observe(self, image: Image, state: MCPState) -> None:
         """Offer the image to the caches."""
         caches = state.caches
         caches.write(image, self)
+        if isinstance(state.temper, TextTemper):
+            state.temper.take_in(image)
         if self.prototype_term == "matched":
             state.strength.learn(image, caches.visual.at(image), caches.visual.present)
 
@@ -111,7 +122,7 @@ class MCP(ThreeCacheMethod):
         """The three parts: what the text says, what the prototypes say, what the retrieved items say."""
         caches = state.caches
         against = caches.penalties.at(image)
-        retrieved = np.float32(image.block.task.logit_scale) * caches.retrieved.at(image)
+        retrieved = image.logit_scale * caches.retrieved.at(image)
         return {
             "text": image.vote,
             "prototype": softmax(image.logits + self._prototype_term(image, state) - against),  # Eq. 4
