@@ -5,7 +5,8 @@ those at the start for every image, too; ours keep them, for they are the same f
 ViT-B/16's size and random weights, in float32. The field's style takes classes in chunks here, since at 1,000 classes
 its graph would need about 20 GB; nothing is computed twice for that.
 
-Each size has a process of its own, so that its peak memory means something.
+Each size has a process of its own, so that its peak memory means something. `python -m benchmarks.text_tower_speed
+1000` measures one size; a second number is that of the threads, for an idle machine.
 """
 
 import json
@@ -30,7 +31,7 @@ from trimtab.encoders.prompted.wording import Wording
 IMAGES = {100: (10, 2), 1000: (3, 1)}  # classes -> how many images ours and the field's style are timed on
 WIDTH, DIM, LAYERS, VOCABULARY, LENGTH = 512, 512, 12, 49408, 4
 FIELD_CHUNK = 50  # classes
-THREADS = 1  # for both: with more, a machine that is busy otherwise makes them wait for each other
+THREADS = 1  # for both, if no other number is given: on a busy machine more would wait for each other
 # How many of a hundred names have 1, 2, 3 ... tokens: as CLIP's tokenizer finds it for ImageNet's class names.
 NAME_LENGTHS = np.repeat(np.arange(1, 7), (30, 54, 11, 3, 1, 1))
 
@@ -68,9 +69,10 @@ def random_wording(classes: int) -> Wording:
     return Wording(tuple(str(c) for c in range(classes)), 49406, names, ((269, 49407),) * classes)
 
 
-def measure(classes: int, ours: int, field: int) -> dict[str, float]:
+def measure(classes: int, threads: int = THREADS) -> dict[str, float]:
     """Milliseconds per image of both, and megabytes at most; refuses figures of towers that differ."""
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(threads)
+    ours, field = IMAGES[classes]
     model, wording = random_model(), random_wording(classes)
     random = np.random.default_rng(1)
     start = (0.02 * random.normal(size=(LENGTH, WIDTH))).astype(np.float32)
@@ -92,6 +94,7 @@ def measure(classes: int, ours: int, field: int) -> dict[str, float]:
         raise AssertionError(f"The towers differ: {gradient_error:.1e} in gradients, {feature_error:.1e} in features.")
     return {
         "C": classes,
+        "threads": threads,
         "pull-back": back,
         "forward": forward,
         "field style": in_field_style,
@@ -145,6 +148,6 @@ def show(console: Console) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(json.dumps(measure(int(sys.argv[1]), *IMAGES[int(sys.argv[1])])))
+        print(json.dumps(measure(*map(int, sys.argv[1:]))))
     else:
         show(Console(width=130))

@@ -1,13 +1,18 @@
 """`trimtab bench` on methods that need pixels: the images behind a store, and runs that survive a stop."""
 
 import os
+import shutil
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+
+from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 from maple_files import save_clip, save_images, save_prompts  # noqa: E402
 from trimtab import FeatureStore, load_encoder  # noqa: E402
@@ -16,6 +21,7 @@ from trimtab.errors import TrimtabError  # noqa: E402
 from trimtab.features.encode import encode_images  # noqa: E402
 from trimtab.learn.source_statistics import fit_source_stats  # noqa: E402
 from trimtab.methods.promptalign import PromptAlign  # noqa: E402
+from trimtab.source_stats import SourceStats  # noqa: E402
 from trimtab.study import bench  # noqa: E402
 from trimtab.study.bench import by_pixels  # noqa: E402
 
@@ -49,7 +55,12 @@ def test_a_store_runs_where_its_images_are_given(made, tmp_path, monkeypatch):
     assert ours.ok, ours.reason
     assert (ours.about.images, ours.about.views, ours.labeled) == (12, 3, 12)
     assert ours.cost.images_per_second > 0
-    assert ours.cost.gflops_per_image > 1
+    prompts = load_encoder(FeatureStore.open(made / "store").info.encoder).image_prompts(ours.about.class_names)
+    passes = 4 * (
+        prompts.image_operations + prompts.text_operations
+    )  # a view and all texts: three for the step, one after
+    assert ours.cost.gflops_per_image == pytest.approx(passes / 1e9, rel=0.01)
+    assert ours.cost.text_encoder_gflops == pytest.approx(4 * prompts.text_operations / 1e9)
     assert list((tmp_path / "cache" / "bench").iterdir()) == []
 
 
@@ -101,3 +112,35 @@ def test_a_stopped_run_continues(made, tmp_path, monkeypatch):
     assert answered[3:9] == [6, 7, 8, 9, 10, 11]
     assert continued.correct == whole.correct
     assert continued.scores == whole.scores
+
+
+def test_records_know_the_source_statistics_by_what_they_hold(made, tmp_path):
+    def plan_with(file):
+        return run_of(plan_of(made, parameters={"promptalign": {"source_stats": str(file), "learning_rate": 0.01}}))
+
+    before, elsewhere = plan_with(made / "stats.safetensors"), tmp_path / "moved.safetensors"
+    shutil.copy(made / "stats.safetensors", elsewhere)
+    moved = plan_with(elsewhere)
+    assert moved.files == before.files
+    assert str(tmp_path) not in moved.variant
+    statistics = SourceStats.load(elsewhere)
+    elsewhere.write_bytes(replace(statistics, mean=statistics.mean + 1).content())
+    changed = plan_with(elsewhere)
+    assert changed.files != before.files
+    assert changed.variant != before.variant
+    with pytest.raises(TrimtabError, match="has changed since the benchmark was planned"):
+        bench.execute(moved)
+    with pytest.raises(TrimtabError, match="There is no file of source statistics"):
+        plan_with(tmp_path / "missing.safetensors")
+
+
+def test_a_pass_is_counted_as_torch_counts_it(made):
+    prompts = load_encoder(FeatureStore.open(made / "store").info.encoder).image_prompts(["cat", "dog", "photo"])
+    filled = torch.nn.functional.pad(prompts._tokens, (0, 77 - prompts._tokens.shape[1]))
+    # Torch counts attention only where it is made of plain products.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as text:
+        prompts._towers._text(filled, prompts._start().text)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as image:
+        prompts._towers.images(torch.zeros(1, 3, 32, 32), prompts._start().vision)
+    assert prompts.text_operations == pytest.approx(text.get_total_flops(), rel=0.01)
+    assert prompts.image_operations == pytest.approx(image.get_total_flops(), rel=0.02)

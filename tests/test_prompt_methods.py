@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from benchmarks.prompt_golden import agreement_of, episodic
-from trimtab import CTPT, RTPT, TPT, DiffTPT, Task, TrimtabError, make_method
+from trimtab import CTPT, RTPT, TPT, DiffTPT, PromptAlign, Task, TrimtabError, make_method
 from trimtab.checks import classes_may_be_permuted, random_stream
 from trimtab.engine.adamw import AdamW
+from trimtab.engine.operations import transformer_pass
 from trimtab.methods.ctpt import dispersion
 from trimtab.methods.difftpt import most_similar
 from trimtab.methods.prompt_tuning import PromptTuner, marginal_entropy, most_confident
 from trimtab.methods.rtpt import reliability
-from trimtab.study.costs import gflops_per_image
+from trimtab.study.costs import gflops_on, gflops_per_image
 
 # MaPLe and PromptAlign have a test of their own (test_maple_golden.py).
 OTHERS = ("maple", "promptalign")
@@ -197,12 +198,22 @@ def test_a_relative_needs_only_its_loss_of_the_text():
 
 def test_the_text_towers_share_is_counted():
     plain = gflops_per_image(make_method("tps"), classes=1000, dim=512, views=64)
-    tuned = gflops_per_image(TPT(), classes=1000, dim=512, views=64)
-    # CLIP's text tower takes 5.8 to 6 GFLOPs per sentence of 77 tokens: forward, back, and forward again.
+    # A sentence of 77 tokens through CLIP's text tower: 12 blocks, 512 wide, 2048 inside.
+    size = {"classes": 1000, "dim": 512, "views": 64, "text_pass": 1000 * transformer_pass(77, 12, 512, 2048)}
+    tuned = gflops_per_image(TPT(), **size)
+    # That takes 5.8 to 6 GFLOPs: forward, back, and forward again.
     assert 3 * 5800 < tuned - plain < 3 * 6000
-    assert gflops_per_image(CTPT(two_step=True), classes=1000, dim=512, views=64) == pytest.approx(
-        5 / 3 * tuned, rel=0.01
-    )
+    assert gflops_per_image(CTPT(two_step=True), **size) == pytest.approx(5 / 3 * tuned, rel=0.01)
+    for method in (TPT(), RTPT(), PromptAlign()):
+        assert gflops_per_image(method, classes=1000, dim=512, views=64) is None  # of what encoder?
+
+
+def test_a_tower_is_counted_by_its_own_size():
+    task, _ = stream()
+    whole, of_text = gflops_on(TPT(), task, views=4)
+    assert of_text == pytest.approx(3 * task.text_tower.operations / 1e9)
+    assert whole - of_text == pytest.approx(2 * 4 * task.classes * task.dim / 1e9)
+    assert gflops_on(make_method("tps"), task, views=4)[1] == 0  # the tower is there, but nothing goes through it
 
 
 def test_the_loss_of_a_step_is_that_of_its_text():

@@ -122,6 +122,35 @@ def test_a_classifier_brings_the_pixels(made, method):
     assert classifier.seen == 1
 
 
+def test_classify_takes_it_from_the_shell(made, tmp_path):
+    folder, name, *_ = made
+    out, stats = tmp_path / "out.csv", f"promptalign.source_stats={folder / 'stats.safetensors'}"
+    pictures = sorted((folder / "images").rglob("*.png"))[:2]
+    options = (
+        "-e",
+        name,
+        "-m",
+        "promptalign",
+        "--labels",
+        ",".join(NAMES),
+        "--views",
+        "3",
+        "-f",
+        "csv",
+        "-o",
+        str(out),
+    )
+    done = CliRunner().invoke(app, ["classify", *map(str, pictures), *options, "--set", stats])
+    assert done.exit_code == 0, done.exception
+    assert len(out.read_text().splitlines()) == 3
+    bare = CliRunner().invoke(app, ["classify", *map(str, pictures), *options[:-1], str(tmp_path / "other.csv")])
+    assert "promptalign needs the statistics of its source data" in str(bare.exception)
+    wrong = CliRunner().invoke(
+        app, ["classify", str(pictures[0]), "--labels", "a,b", "--set", "mcp.order=x", "-m", "tda"]
+    )
+    assert "--set gives a parameter of 'mcp', but the method is 'tda'" in str(wrong.exception)
+
+
 def test_other_encoders_are_refused(made, method):
     with pytest.raises(TrimtabError, match=r"promptalign tunes prompts inside the towers, but openai:.* has none"):
         Classifier(made[1].partition("+")[2], NAMES, method=method)

@@ -246,6 +246,16 @@ def test_published_rows_only_beside_their_backbone():
     assert not any(row.quoted for row in only_table(record("zero_shot", "eurosat", encoder="lite")).rows)
     assert not any(row.quoted for row in only_table(record("zero_shot", "cifar10")).rows)
     assert {row.backbone for row in published_rows("openai:RN50", ("dtd",))} == {"ResNet-50"}
+    with_prompts = published_rows("maple:a+b/m.safetensors+openai:ViT-B/16", ("dtd",))
+    assert {row.method: row.by_dataset()["dtd"] for row in with_prompts}["PromptAlign"] == 47.24
+
+
+def test_the_text_encoders_share_stands_in_the_table_of_costs():
+    tuned = record("tpt")
+    tuned = replace(tuned, cost=replace(tuned.cost, gflops_per_image=2.0, text_encoder_gflops=1.5))
+    table = tables.cost_table(groups_of([record("zero_shot"), tuned])[0], "food101")
+    assert [row.cells[-1].text for row in table.rows] == ["not counted", "2e+03 (75.0%)"]
+    assert "the share of the text encoder" in table.notes[0]
 
 
 def test_the_papers_misprints_are_known():

@@ -187,6 +187,24 @@ def test_open_clips_models_have_the_same_parts():
         openai_layout(whole)
 
 
+def test_a_pass_is_counted_as_torch_counts_it(hf_folder, lite):
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.utils.flop_counter import FlopCounterMode
+
+    names = ["cat", "golden retriever"]
+    clip = load_encoder(f"hf:{hf_folder}")
+    tokens, mask = (torch.from_numpy(array) for array in clip.tokenize([f"a photo of a {name}." for name in names]))
+    filled = torch.nn.functional.pad(tokens, (0, 77 - tokens.shape[1]), value=int(tokens.max()))
+    # Torch counts attention only where it is made of plain products.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counted:
+        clip.sentence_tower(filled, torch.nn.functional.pad(mask, (0, 77 - mask.shape[1])))
+    assert clip.text_tower(names).operations == pytest.approx(counted.get_total_flops(), rel=0.01)
+    tower = lite.text_tower(names)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counted:
+        tower._features(tower.start)
+    assert tower.operations == pytest.approx(counted.get_total_flops(), rel=0.01)
+
+
 @pytest.fixture(scope="module")
 def lite():
     pytest.importorskip("efficientnet_lite_pytorch")

@@ -15,6 +15,7 @@ from trimtab.classifier import Classifier
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
 from trimtab.features.towers import tower_of
+from trimtab.methods.promptalign import PromptAlign
 from trimtab.methods.zero_shot import ZeroShot
 from trimtab.study.bench.dependencies import modules_behind
 from trimtab.study.bench.plan import Run
@@ -151,6 +152,7 @@ def test_without_its_encoder_a_run_says_so_in_one_sentence(store, tmp_path):
 
 def test_records_depend_on_the_code_of_the_towers():
     assert {"trimtab.encoders.prompted.causal", "trimtab.encoders.prompted.tower"} <= modules_behind(Leaning)
+    assert {"trimtab.encoders.maple.tuning", "trimtab.images.resample"} <= modules_behind(PromptAlign)
     assert not any(module.startswith("trimtab.encoders") for module in modules_behind(ZeroShot))
 
 

@@ -228,6 +228,7 @@ class _Reordered:
         self._tower, self._order = tower, order
         self.start = self._taken(tower.start, order)
         self.fingerprint = f"{tower.fingerprint} {order.tolist()}"
+        self.operations = tower.operations
 
     def features(self, context: Array) -> Array:
         return self._tower.features(self._taken(context, np.argsort(self._order)))[self._order]

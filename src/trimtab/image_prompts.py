@@ -38,6 +38,14 @@ class ImagePrompts(Protocol):
     def fingerprint(self) -> str:
         """A hash of everything that an answer depends on besides the image and the rule."""
 
+    @property
+    def text_operations(self) -> float:
+        """What one pass of all classes' texts takes, as the released program makes it."""
+
+    @property
+    def image_operations(self) -> float:
+        """What one pass of one view takes."""
+
     def check(self, source: SourceStats, file: str, rule: Alignment) -> None:
         """Refuse statistics of another backbone, of other prompts, or of too few blocks."""
 

@@ -4,6 +4,7 @@ PromptAlign pulls a test image's tokens towards them. `trimtab source-stats` mak
 backbone and the prompts, because statistics of others would pull towards nowhere.
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,14 @@ class SourceStats:
     def blocks(self) -> int:
         """How many blocks are covered, from the first on."""
         return len(self.mean)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that an alignment depends on; what the data is called does not matter."""
+        digest = hashlib.sha256(f"{self.backbone} {self.prompts} {self.mean.shape} ".encode())
+        for array in (self.mean, self.variance):
+            digest.update(np.ascontiguousarray(array, np.float32).tobytes())
+        return digest.hexdigest()
 
     def content(self) -> bytes:
         """What a file holds: the arrays and the header, as safetensors."""

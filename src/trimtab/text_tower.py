@@ -26,6 +26,10 @@ class TextTower(Protocol):
     def fingerprint(self) -> str:
         """A hash of all that learning depends on: weights, class names, where the context stands, and its start."""
 
+    @property
+    def operations(self) -> float | None:
+        """What one pass of all classes takes, as the released programs make it; None: not known, so not counted."""
+
     def features(self, context: Array) -> Array:
         """(C, d): the unit text features of all classes under a context."""
 

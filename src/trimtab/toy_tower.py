@@ -37,6 +37,11 @@ class ToyTower:
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
+    @property
+    def operations(self) -> float:
+        """Of the two products."""
+        return 2.0 * WIDTH * HIDDEN + 2.0 * self._outer.size
+
     def features(self, context: Array) -> Array:
         """(C, d): the unit text features of all classes under a context, (L, w) or (C, L, w)."""
         raw, _ = self._forward(context)

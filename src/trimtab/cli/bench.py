@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trimtab.cli.options import Json, SkipExisting, Workers, choices
+from trimtab.cli.options import Changes, Json, SkipExisting, Workers, choices
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ Weightings = Annotated[
     str, typer.Option("--weights", help="How parts are weighted: fixed, auto, oracle (uses labels).")
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records.")]
-Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyperparameter, such as mcp.align_slots=5.")]
 Images = Annotated[
     list[str] | None, typer.Option(help="Data set or folder behind a store, for methods that need pixels.")
 ]

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trimtab import arguments
+from trimtab.cli.bench import changes_of
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, keep_odd_names
-from trimtab.cli.options import Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
+from trimtab.cli.options import Changes, Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
 from trimtab.errors import TrimtabError
 from trimtab.files import FileLock, say
 from trimtab.interrupts import HoldInterrupts
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from trimtab.classifier import Classifier
+    from trimtab.methods.base import Method as AnyMethod
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ def classify(
     top: Annotated[int, typer.Option(min=1, help="How many labels a line holds.")] = 1,
     device: Device = "cpu",
     precision: Precision = "fp32",
+    change: Changes = None,
 ) -> None:
     """Classify your images, getting better with each of them.
 
@@ -89,7 +92,9 @@ def classify(
         from trimtab.encoders import load_encoder
 
         chosen = load_encoder(encoder, device=device, precision=precision)
-        classifier = Classifier(chosen, names, method=method, templates=templates, context=context, views=views)
+        classifier = Classifier(
+            chosen, names, method=_method(method, change), templates=templates, context=context, views=views
+        )
         with HoldInterrupts() as interrupts, _kept(classifier, state, lines, notes) as keeper:
             new = ((path, None) for path in images if not lines.has(path))
             for path, line in _interruptible(chain(lines.unlearned, new), interrupts):
@@ -110,6 +115,16 @@ def classify(
     notes.print(f"Classified: {lines.written}" + (f", unreadable: {given.unreadable}" if given.unreadable else ""))
     if given.unreadable or given.empty_folders:
         raise typer.Exit(1)
+
+
+def _method(name: str, settings: list[str] | None) -> "str | AnyMethod":
+    """The method with the hyperparameters that are given for it."""
+    from trimtab.methods import make_method
+
+    given = changes_of(settings or [])
+    if others := set(given) - {name}:
+        raise TrimtabError(f"--set gives a parameter of {min(others)!r}, but the method is {name!r}.")
+    return make_method(name, **given[name]) if given else name
 
 
 class _GivenImages:

@@ -39,6 +39,7 @@ VERBS: tuple[str, ...] = (
     "tune",
     "data",
     "prompts",
+    "generate",
     "source-stats",
     "export",
 )

@@ -43,6 +43,17 @@ class ImageSet:
         return len(self.ids)
 
 
+def drawn(image_set: ImageSet, limit: int | None, seed: int) -> NDArray[np.int64]:
+    """The numbers of a set's images, in their order: all, or `limit` of them drawn by the seed."""
+    total = len(image_set)
+    if total == 0:
+        raise TrimtabError(f"{image_set.name} holds no images.")
+    if limit is None or arguments.whole("limit", limit, least=1) >= total:
+        return np.arange(total)
+    # The first ones would all be of the first class in most data sets.
+    return np.sort(np.random.default_rng(seed).choice(total, limit, replace=False))
+
+
 @dataclass(frozen=True, eq=False)
 class FileImages:
     """Images in files, decoded when they are asked for."""

@@ -148,9 +148,7 @@ class TorchEncoder:
     def fingerprint(self) -> str:
         """A hash of weights, variant, how pixels are scaled and what the tokenizer makes of a few texts."""
         digest = hashlib.sha256(self._settings.encode())
-        for name, tensor in sorted(self._model.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+        add_weights(digest, self._model)
         for text in PROBES:
             digest.update(self.tokenize([text])[0].tobytes())
         return digest.hexdigest()
@@ -203,6 +201,13 @@ class TorchEncoder:
         with torch.inference_mode():
             features: NDArray[np.float32] = self.sentence_tower(tokens, mask).cpu().numpy()
         return features
+
+
+def add_weights(digest: "hashlib._Hash", model: torch.nn.Module) -> None:
+    """Let a hash know a module's weights, by their names."""
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
 
 
 def usable_device(device: str) -> torch.device:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.data.base import ImageSet
+from trimtab.data.base import ImageSet, drawn
 from trimtab.encoders.base import Encoder
 from trimtab.encoders.prompted import text_tower
 from trimtab.encoders.prompted.context_files import read_context
@@ -66,7 +66,7 @@ def encode_images(
         raise TrimtabError(f"generated_views must be 1 or more, not {generated_views}.")
     if context is not None and (templates is not None or cupl is not None):
         raise TrimtabError("A learned context takes the place of templates and CuPL; give one of them only.")
-    chosen = _chosen(image_set, limit, seed)
+    chosen = drawn(image_set, limit, seed)
     if len(image_set.class_names) < 2:
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
     text, prompts = _text(image_set, encoder, templates, cupl, context)
@@ -118,16 +118,6 @@ def zero_shot_labels(store: FeatureStore) -> NDArray[np.int64]:
     text = store.task().text_prototypes
     nearest = [np.argmax(block[:, 0].astype(np.float32) @ text.T, axis=1) for block in store.blocks()]
     return np.concatenate(nearest)
-
-
-def _chosen(image_set: ImageSet, limit: int | None, seed: int) -> NDArray[np.int64]:
-    total = len(image_set)
-    if total == 0:
-        raise TrimtabError(f"{image_set.name} holds no images.")
-    if limit is None or arguments.whole("limit", limit, least=1) >= total:
-        return np.arange(total)
-    # The first ones would all be of the first class in most data sets.
-    return np.sort(np.random.default_rng(seed).choice(total, limit, replace=False))
 
 
 def _text(

@@ -40,13 +40,18 @@ class GeneratedFolder:
 
     def __call__(self, identity: str, image: Pixels) -> Sequence[Pixels]:  # noqa: ARG002
         """The generated views of the image with this id; none is no error here."""
-        whole = PurePosixPath(identity.replace("\\", "/"))
-        stem = whole.with_suffix("") if whole.suffix else whole
+        stem = stem_of(identity)
         paths = self._paths.get(stem) or self._paths.get(PurePosixPath(stem.name)) or []
         return [decode(path) for path in paths]
 
     def __str__(self) -> str:
         return self._folder.name
+
+
+def stem_of(identity: str) -> PurePosixPath:
+    """An image's id without the ending of its file: what the names of its generated views begin with."""
+    whole = PurePosixPath(identity.replace("\\", "/"))
+    return whole.with_suffix("") if whole.suffix else whole
 
 
 def further_views(source: ViewSource, identity: str, image: Pixels, count: int) -> Sequence[Pixels]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from trimtab.data.base import ImageSet
+from trimtab.data.base import ImageSet, drawn
 from trimtab.encoders.maple.encoder import MapleEncoder
 from trimtab.encoders.maple.statistics import RunningStatistics
 from trimtab.errors import TrimtabError
@@ -42,11 +42,7 @@ def fit_source_stats(
     depth = len(encoder.towers.visual.transformer.resblocks)
     if not 1 <= blocks <= depth:
         raise TrimtabError(f"--blocks must be from 1 to {depth}, the blocks of {encoder.name}, not {blocks}.")
-    if len(image_set) == 0:
-        raise TrimtabError(f"{image_set.name} holds no images.")
-    chosen = np.arange(len(image_set))
-    if limit is not None and limit < len(chosen):
-        chosen = np.sort(np.random.default_rng(seed).choice(len(chosen), limit, replace=False))
+    chosen = drawn(image_set, limit, seed)
     about = {
         "encoder": encoder.fingerprint,
         "data": image_set.name,

@@ -118,6 +118,10 @@ class Method(ABC):
         """The hyper-parameters by name."""
         return asdict(self)
 
+    def contents(self) -> dict[str, str]:
+        """Parameter -> a hash of the file that it names: results depend on what a file holds, not on where it lies."""
+        return {}
+
     def start(self, task: Task) -> Stream:
         """A new stream of images under this method."""
         return Stream(self, task)

@@ -36,9 +36,6 @@ from trimtab.text_tower import TextTower
 ValueAndSlopes = tuple[float, Floats]
 Stage = Callable[[Array, Array, float], tuple[float, Array]]  # (views, text, scale) -> loss, slopes (C, d) at the text
 
-# The text tower of OpenAI's CLIP, for counting: blocks, width, and the positions that the released programs compute.
-TOWER_BLOCKS, TOWER_WIDTH, TOWER_POSITIONS = 12, 512, 77
-
 
 @dataclass(frozen=True, eq=False)
 class StartText(Nothing):
@@ -152,10 +149,16 @@ class PromptTuner(Method):
         """(C,): what the views' logits (V, C) under the tuned text say of the image; here, view 0's."""
         return logits[0]
 
-    def operations(self, size: Size) -> float:
-        """Every view against every text, and the text encoder: forward and back at each step, and forward once more."""
+    def operations(self, size: Size) -> float | None:
+        """Every view against every text, and the text encoder: forward and back at each step, and forward once more.
+
+        As the released programs do it. trimtab's own passes are shorter: they leave out the positions after the end of
+        a text, share those before a name, and make the first one only once.
+        """
+        if size.text_pass is None:
+            return None
         passes = 2 * self.steps * len(self.stages()) + 1
-        return size.products(size.views, size.classes) + passes * text_tower_operations(size.classes)
+        return size.products(size.views, size.classes) + passes * size.text_pass
 
     def _tower(self, task: Task) -> TextTower:
         if task.text_tower is None:
@@ -177,13 +180,3 @@ def marginal_entropy(logits: Array) -> float:
     """H(mean of the rows' softmax), in nats."""
     precise: Any = logits.astype(np.float64)
     return float(entropy(softmax(precise).mean(axis=0)))
-
-
-def text_tower_operations(classes: int) -> float:
-    """One pass of all classes through CLIP's text tower, as the released programs make it; a way back costs the same.
-
-    trimtab's own pass is shorter: it leaves out the positions after the end of a text and shares those before a name.
-    """
-    weights = 12 * TOWER_WIDTH * TOWER_WIDTH  # attention's four matrices and the perceptron's two, four times as wide
-    attention = 2 * TOWER_POSITIONS * TOWER_WIDTH
-    return 2.0 * classes * TOWER_POSITIONS * TOWER_BLOCKS * (weights + attention)

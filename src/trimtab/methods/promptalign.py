@@ -32,9 +32,6 @@ from trimtab.methods.facts import IMAGENET_VARIANTS, PAPER_SETS, MethodInfo, Rel
 from trimtab.source_stats import SourceStats
 from trimtab.task import Task
 
-# Operations of one pass through the towers of ViT-B/16, for the count below: an image, and a text of about ten tokens.
-IMAGE_PASS, TEXT_PASS = 35e9, 0.8e9
-
 
 @dataclass(frozen=True)
 class FileName:
@@ -142,6 +139,10 @@ class PromptAlign(Method):
             prompt_tokens=self.prompt_tokens,
         )
 
+    def contents(self) -> dict[str, str]:
+        """A hash of the source statistics, if they are given."""
+        return {"source_stats": SourceStats.load(self.source_stats).fingerprint} if self.source_stats else {}
+
     def new_state(self, task: Task) -> Source:
         """The source statistics, after checking that they belong to the task's encoder."""
         if not self.source_stats:
@@ -172,12 +173,14 @@ class PromptAlign(Method):
         views: Pixels = image.block.views[image.row]
         return prompts.answer(views, self.rule, state.statistics)
 
-    def operations(self, size: Size) -> float:
-        """Through ViT-B/16's towers: each step's views and texts forward and back, then the tuned view and texts.
+    def operations(self, size: Size) -> float | None:
+        """Each step's views and texts forward and back, then the tuned view and texts.
 
         The first pass of all views is every method's, and not counted.
         """
+        if size.text_pass is None or size.image_pass is None:
+            return None
         kept = max(1, int(size.views * max(self.entropy_fraction, self.align_fraction)))
-        texts = size.classes * TEXT_PASS
         answers = size.products(size.views + self.steps * kept + 1, size.classes)
-        return self.steps * 3 * (kept * IMAGE_PASS + texts) + IMAGE_PASS + texts + answers
+        last = size.image_pass + size.text_pass
+        return self.steps * 3 * (kept * size.image_pass + size.text_pass) + last + answers

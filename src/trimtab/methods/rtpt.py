@@ -69,10 +69,10 @@ class RTPT(PromptTuner):
         weights = softmax(reliability(views @ views.T, self.neighbors) / np.float32(self.temperature))
         return np.asarray(weights @ logits, np.float32)
 
-    def operations(self, size: Size) -> float:
+    def operations(self, size: Size) -> float | None:
         """Prompt tuning, every view against every view, and every view against the tuned text."""
-        pairs = size.products(size.views, size.views)
-        return super().operations(size) + pairs + size.products(size.views, size.classes)
+        tuning = super().operations(size)
+        return None if tuning is None else tuning + size.products(size.views, size.views + size.classes)
 
 
 def reliability(cosines: Array, neighbors: int) -> Array:

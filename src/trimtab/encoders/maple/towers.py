@@ -14,7 +14,8 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from trimtab.encoders.maple.learner import PromptLearner
-from trimtab.encoders.openai.model import OpenAIClip, VisionTransformer
+from trimtab.encoders.openai.model import OpenAIClip, Transformer, VisionTransformer
+from trimtab.engine.operations import transformer_pass
 from trimtab.errors import TrimtabError
 
 ACTIVATION_BYTES = 1 << 29  # what the activations of one pass may take; larger passes are done in pieces
@@ -47,6 +48,20 @@ class PromptedTowers:
     def blocks(self) -> int:
         """How many blocks the shorter tower has."""
         return min(len(self.clip.transformer.resblocks), len(self.visual.transformer.resblocks))
+
+    @property
+    def text_operations(self) -> float:
+        """What one text takes, filled up to the longest as in the released program."""
+        return (
+            _operations(self.clip.transformer, len(self.clip.positional_embedding))
+            + 2.0 * self.clip.text_projection.numel()
+        )
+
+    def image_operations(self, prompts: int) -> float:
+        """What one view takes with so many prompts: cutting it into patches, and the tower."""
+        tokens = len(self.visual.positional_embedding)
+        patches = 2.0 * (tokens - 1) * self.visual.conv1.weight.numel()
+        return patches + _operations(self.visual.transformer, tokens + prompts) + 2.0 * self.visual.proj.numel()
 
     def check(self, learner: PromptLearner, what: str) -> None:
         """Refuse prompts that do not fit into these towers; `what` names them and the encoder."""
@@ -126,6 +141,11 @@ class PromptedTowers:
 
     def _at_once(self, tokens: int, width: int, blocks: int) -> int:
         return max(1, ACTIVATION_BYTES // (4 * KEPT_PER_TOKEN * tokens * width * blocks))
+
+
+def _operations(transformer: Transformer, tokens: int) -> float:
+    hidden, width = transformer.get_parameter("resblocks.0.mlp.c_fc.weight").shape
+    return transformer_pass(tokens, len(transformer.resblocks), width, hidden)
 
 
 def _with_first(x: Tensor, prompt: Tensor, length: int) -> Tensor:

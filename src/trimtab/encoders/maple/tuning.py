@@ -78,6 +78,16 @@ class PromptTuner:
         tokens = self._tokens.cpu().numpy().tobytes()
         return hashlib.sha256(f"{self._backbone} {self._prompts} {self._scale} ".encode() + tokens).hexdigest()
 
+    @property
+    def text_operations(self) -> float:
+        """What one pass of all classes' texts takes, as the released program makes it."""
+        return len(self._tokens) * self._towers.text_operations
+
+    @property
+    def image_operations(self) -> float:
+        """What one pass of one view takes."""
+        return self._towers.image_operations(self._start.length)
+
     def check(self, source: SourceStats, file: str, rule: Alignment) -> None:
         """Refuse statistics that do not belong to this encoder, or that do not cover the blocks of the rule."""
         source.check(file, self._backbone, self._prompts)

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from trimtab.engine.operations import transformer_pass
+
 QUICK = 1.702  # x sigmoid(1.702 x) is QuickGELU
 
 
@@ -104,6 +106,11 @@ class CausalText:
     def embed(self, ids: Tensor) -> Tensor:
         """Token numbers -> embeddings."""
         return self.tokens[ids]
+
+    def operations(self, tokens: int) -> float:  # noqa: ARG002
+        """What a text takes: the released programs fill it up to the longest."""
+        width, hidden = self.tokens.shape[1], len(self.blocks[0].widening[1])
+        return transformer_pass(self.longest, len(self.blocks), width, hidden) + 2.0 * self.projection.numel()
 
     def kept_floats(self, head: int, own: int) -> int:
         """How many numbers the way back needs of each of a class's `own` positions behind a head."""

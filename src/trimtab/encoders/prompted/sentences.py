@@ -7,6 +7,8 @@ from typing import Any
 from torch import Tensor
 from torch.nn import functional
 
+from trimtab.engine.operations import transformer_pass
+
 
 @dataclass(frozen=True, eq=False)
 class BridgedText:
@@ -22,6 +24,12 @@ class BridgedText:
         """Token numbers -> word embeddings; positions, types and norm come after them, inside the network."""
         embeddings: Tensor = self.network.embeddings.word_embeddings.weight.detach()[ids]
         return embeddings
+
+    def operations(self, tokens: int) -> float:
+        """What a text takes: the network, and the bridge behind it."""
+        config = self.network.config
+        through = transformer_pass(tokens, config.num_hidden_layers, config.hidden_size, config.intermediate_size)
+        return through + 2.0 * self.bridge.numel()
 
     def kept_floats(self, head: int, own: int) -> int:
         """How many numbers the way back needs of each of a class's positions."""

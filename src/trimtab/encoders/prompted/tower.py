@@ -31,6 +31,9 @@ class TextModel(Protocol):
     def longest(self) -> int:
         """How many tokens a text may have."""
 
+    def operations(self, tokens: int) -> float:
+        """What a text of so many tokens takes, as the released programs compute it."""
+
     def embed(self, ids: Tensor) -> Tensor:
         """Token numbers -> embeddings."""
 
@@ -84,6 +87,13 @@ class PromptedTower:
         self.fingerprint = digest.hexdigest()
         self._features_at_start: Array | None = None
         self._pass_at_start: _Pass | None = None
+
+    @property
+    def operations(self) -> float:
+        """What one pass of all classes takes, as the released programs make it; ours is shorter."""
+        own = 1 + self.start.shape[-2]
+        texts = zip(self._wording.names, self._wording.rests, strict=True)
+        return sum(self._text.operations(own + len(name) + len(rest)) for name, rest in texts)
 
     def features(self, context: Array) -> Array:
         """(C, d): the unit text features of all classes under a context."""

@@ -112,7 +112,7 @@ class _Kept:
 
     def __init__(self, run: Run, stream: Stream, code: str) -> None:
         self._stream = stream
-        key = [run.file_of("fixed"), stream.task.fingerprint, stream.method.parameters(), code]
+        key = [run.file_of("fixed"), stream.task.fingerprint, {**stream.method.parameters(), **run.contents}, code]
         digest = hashlib.sha256(json.dumps(key, default=list).encode()).hexdigest()[:20]
         folder = cache_folder("bench")
         self._state, self._parts = folder / f"{digest}.state", folder / f"{digest}.parts"

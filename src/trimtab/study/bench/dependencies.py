@@ -27,6 +27,9 @@ TEXT_TOWERS = (
     "trimtab.encoders.prompted.layouts",
     "trimtab.encoders.prompted.sentences",
 )
+# The same for a method that needs pixels: how views are cut, and the towers that prompts are tuned in.
+IMAGE_PROMPTS = ("trimtab.images.views", "trimtab.encoders.maple.encoder")
+BEHIND = {"text_tower": TEXT_TOWERS, "pixels": IMAGE_PROMPTS}
 
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -45,7 +48,8 @@ def modules_behind(method: type[Method]) -> frozenset[str]:
     """The names of the modules that a method's figures pass through."""
     homes = {base.__module__ for base in method.__mro__}
     packages = {_top(predicting.__name__), *map(_top, homes)} - sys.stdlib_module_names
-    waiting = {predicting.__name__, metrics.__name__, *homes, *(TEXT_TOWERS if "text_tower" in method.needs else ())}
+    needed = (module for need in method.needs for module in BEHIND[need])
+    waiting = {predicting.__name__, metrics.__name__, *homes, *needed}
     found: set[str] = set()
     while waiting:
         module = waiting.pop()

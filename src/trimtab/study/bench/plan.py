@@ -39,11 +39,13 @@ class Run:
     views: int | None = None  # only the first so many views; None: all
     variant: str = ""  # what sets the run apart from the plain method, for people
     tuned_on: str = ""  # the fingerprint of the store whose labels the parameters were chosen on, if any
+    contents: Mapping[str, str] = field(default_factory=dict)  # parameter -> a hash of the file that it names
     images: str = ""  # the data set behind the store, for a method that needs pixels; it does not set runs apart
 
     def file_of(self, weights: str) -> str:
         """Where the record of one way of weighing goes, below the folder of results."""
-        what = [self.fingerprint, self.method, sorted(self.parameters.items()), self.variant, self.tuned_on]
+        parameters = sorted({**self.parameters, **self.contents}.items())
+        what = [self.fingerprint, self.method, parameters, self.variant, self.tuned_on]
         key = [*what, self.order, self.seed, self.views, weights]
         digest = hashlib.sha256(json.dumps(key, default=list).encode()).hexdigest()[:8]
         return f"{_plain(self.dataset)}/{_plain(self.order)}-{self.seed}/{self.method}-{weights}-{digest}.json"
@@ -116,7 +118,9 @@ class _Row:
     def __init__(self, name: str, parameters: Mapping[str, Any], variant: str = "", tuned_on: str = "") -> None:
         self._method = make_method(name, **parameters)  # refuses bad parameters before anything runs
         self._parameters, self._tuned_on = parameters, tuned_on
-        self._variant = variant or ", ".join(f"{key}={value}" for key, value in parameters.items())
+        self._contents = self._method.contents()
+        shown = {**parameters, **{key: value[:8] for key, value in self._contents.items()}}
+        self._variant = variant or ", ".join(f"{key}={value}" for key, value in shown.items())
 
     def run(
         self,
@@ -139,6 +143,7 @@ class _Row:
             weights=possible_weights(self._method, weights),
             variant=self._variant,
             tuned_on=self._tuned_on,
+            contents=self._contents,
             images=images_behind(store, images, self._method.name, path) if "pixels" in self._method.needs else "",
         )
 

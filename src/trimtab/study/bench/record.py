@@ -68,7 +68,8 @@ class Cost:
     step_ms: dict[str, Amount]  # percentiles of the time that one image takes when it comes alone
     peak_memory_mb: Amount  # of the whole process
     state_mb: Amount  # of what the method keeps
-    gflops_per_image: Amount | None  # counted by formula, without the encoder; None: no formula for this method
+    gflops_per_image: Amount | None  # counted by formula, without encoding the views; None: no formula for this method
+    text_encoder_gflops: Amount | None = None  # how much of it is the text encoder's, where prompts are tuned
 
 
 @dataclass(frozen=True)

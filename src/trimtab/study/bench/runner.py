@@ -27,7 +27,7 @@ from trimtab.study.bench.plan import BASELINE, Run
 from trimtab.study.bench.predicting import OrderedRows, rows_in_order, weigh, with_fixed_weights
 from trimtab.study.bench.record import FAILED, SCORES, About, Cost, Record, packed
 from trimtab.study.bench.rows import views_title
-from trimtab.study.costs import gflops_per_image
+from trimtab.study.costs import gflops_on
 from trimtab.task import Task
 
 if TYPE_CHECKING:
@@ -46,6 +46,11 @@ def execute(run: Run) -> list[Record]:
             f"{run.store} has {views_title(store.views)} of each image, fewer than the {run.views} asked for."
         )
     method = with_fixed_weights(make_method(run.method, **run.parameters))
+    changed = [name for name, content in method.contents().items() if run.contents.get(name) != content]
+    if changed:
+        raise TrimtabError(
+            f"{run.parameters[changed[0]]} has changed since the benchmark was planned; run the same command again."
+        )
     rows = rows_in_order(store, run.order, run.seed, run.views)
     abouts = {weights: _about(run, store, method, len(rows), weights) for weights in run.weights}
     try:
@@ -84,7 +89,7 @@ def _measured(
     stream = method.start(task)
     predictions, seconds = _timed(run, stream, rows)
     compactness = _compactness(rows) if run.method == BASELINE and isinstance(rows, OrderedRows) else None
-    gflops = gflops_per_image(method, classes=task.classes, dim=task.dim, views=rows.shape[1])
+    gflops, of_text = gflops_on(method, task, rows.shape[1])
     records = []
     for weights, about in abouts.items():
         start = time.perf_counter()
@@ -102,6 +107,7 @@ def _measured(
             peak_memory_mb=round(peak_memory_mb(), 1),
             state_mb=round(state_mb(stream), 3),
             gflops_per_image=gflops,
+            text_encoder_gflops=of_text,
         )
         records.append(_scored(about, method, scores, values, cost, compactness))
     # Timed last: these steps write into the caches.

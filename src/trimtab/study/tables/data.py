@@ -69,5 +69,10 @@ def _scores(records: list[Record]) -> dict[str, Any]:
     waits = {name: float(np.mean([cost.step_ms[name] for cost in costs])) for name in costs[0].step_ms}
     return {
         **{name: 100 * value if name in PERCENT else value for name, value in scores.items()},
-        "cost": {**cost, "step_ms": waits, "gflops_per_image": costs[0].gflops_per_image},
+        "cost": {
+            **cost,
+            "step_ms": waits,
+            "gflops_per_image": costs[0].gflops_per_image,
+            "text_encoder_gflops": costs[0].text_encoder_gflops,
+        },
     }

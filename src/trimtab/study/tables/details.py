@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from trimtab.study.bench.record import Record
+from trimtab.study.bench.record import Cost, Record
 from trimtab.study.bench.results import Results
 from trimtab.study.bench.rows import RowKey, images_title, title_of, weights_title
 from trimtab.study.tables.accuracy import accuracy_table, column_title, row_label
@@ -41,7 +41,8 @@ def cost_table(group: Group, column: str) -> Table:
     head = ["images/s", "step ms, p50 / p90 / p99", "state MB", "peak MB", "MFLOPs"]
     note = (
         "One thread, features already encoded. A step is one image that comes alone, with full caches; peak memory is "
-        "the whole process. MFLOPs per image are counted by formula, without the encoder."
+        "the whole process. MFLOPs per image are counted by formula, without encoding the views; in parentheses, the "
+        "share of the text encoder, through which prompts are tuned."
     )
     rows = [(key, _good(group, key, column)) for key in group.rows]
     cells = [Row(row_label(key, group, column), _cost(records)) for key, records in rows if records]
@@ -80,12 +81,18 @@ def _quality(group: Group, key: RowKey, column: str, records: list[Record]) -> l
 def _cost(records: list[Record]) -> list[Cell]:
     costs = [record.cost for record in records if record.cost is not None]
     waits = [np.mean([cost.step_ms[name] for cost in costs]) for name in ("p50", "p90", "p99")]
-    gflops = costs[0].gflops_per_image
     texts = [
         f"{np.mean([cost.images_per_second for cost in costs]):.0f}",
         " / ".join(f"{wait:.2f}" for wait in waits),
         f"{np.mean([cost.state_mb for cost in costs]):.2f}",
         f"{np.mean([cost.peak_memory_mb for cost in costs]):.0f}",
-        "not counted" if gflops is None else f"{1000 * gflops:.3g}",
+        _operations(costs[0]),
     ]
     return [Cell(text) for text in texts]
+
+
+def _operations(cost: Cost) -> str:
+    if cost.gflops_per_image is None:
+        return "not counted"
+    share = (cost.text_encoder_gflops or 0.0) / cost.gflops_per_image
+    return f"{1000 * cost.gflops_per_image:.3g}" + (f" ({share:.1%})" if share else "")

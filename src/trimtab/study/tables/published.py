@@ -150,7 +150,8 @@ PUBLISHED: Final = (
 
 def published_rows(encoder: str, datasets: tuple[str, ...]) -> list[PublishedRow]:
     """The printed rows for an encoder's backbone that hold at least one of the data sets."""
-    backbone = BACKBONES.get(encoder)
+    under_prompts = encoder.rpartition("+")[2] if encoder.startswith("maple:") else encoder
+    backbone = BACKBONES.get(under_prompts)
     return [row for row in PUBLISHED if row.backbone == backbone and set(datasets) & set(row.by_dataset())]
 
 
