@@ -26,9 +26,7 @@ DIM, ROUNDS = 512, 5
 IMAGES_PER_CLASS = 40  # of a skewed stream: enough to fill nearly every slot
 ALPHA, BETA = 3.0, 8.0
 METHOD = MCP()  # as users run it: it also finds its weights, which the two it is compared with do not
-PAPER = MCP(
-    text_scale="given", prototype_term="affinity", positive_alpha=ALPHA, positive_beta=BETA, fusion=(1.0, 1.0, 1.0)
-)
+PAPER = MCP(prototype_term="affinity", positive_alpha=ALPHA, positive_beta=BETA, fusion=(1.0, 1.0, 1.0))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from oracle.keel import run_whitened
 from trimtab import MCP, Keel, Stream, Task, TrimtabError
 
+TEMPERED = MCP(text_scale="stream")  # the MCP inside Keel
+
 
 @pytest.fixture(scope="module")
 def clip_like():
@@ -17,7 +19,7 @@ def clip_like():
 
 def tempered_logits(task, features):
     """The logits that Keel's text has, image by image."""
-    stream = MCP().start(task)
+    stream = TEMPERED.start(task)
     logits = []
     for feature in features:
         block = stream.method.look(task, feature[None, None], stream.seen, None)
@@ -41,7 +43,7 @@ def test_the_memory_equals_the_plain_twin(clip_like, memory_slots):
 
 def test_the_first_parts_are_mcps(clip_like):
     task, features, _ = clip_like
-    keel, mcp = Keel().start(task).run(features[:200]).parts, MCP().start(task).run(features[:200]).parts
+    keel, mcp = Keel().start(task).run(features[:200]).parts, TEMPERED.start(task).run(features[:200]).parts
     for name in MCP.parts:
         np.testing.assert_array_equal(keel[name], mcp[name])
 
@@ -50,14 +52,14 @@ def test_it_is_better_than_the_text_and_than_mcp(clip_like):
     task, features, labels = clip_like
     right = {
         name: (method.start(task).run(features).labels == labels).mean()
-        for name, method in (("keel", Keel()), ("mcp", MCP()))
+        for name, method in (("keel", Keel()), ("mcp", TEMPERED))
     }
     text = ((features @ task.text_prototypes.T).argmax(axis=1) == labels).mean()
     assert right["keel"] > right["mcp"] + 0.02
     assert right["mcp"] > text + 0.05
 
 
-@pytest.mark.parametrize("method", [MCP(), Keel()], ids=["mcp", "keel"])
+@pytest.mark.parametrize("method", [TEMPERED, Keel()], ids=["mcp", "keel"])
 def test_the_given_logit_scale_changes_nothing(clip_like, method):
     task, features, _ = clip_like
     found = [
@@ -76,7 +78,7 @@ def test_the_papers_form_takes_the_scale_that_is_given(clip_like):
 
 def test_the_texts_confidence_is_found(clip_like):
     task, features, _ = clip_like
-    confidence = MCP().start(task).run(features).parts["text"].max(axis=1)[200:].mean()
+    confidence = TEMPERED.start(task).run(features).parts["text"].max(axis=1)[200:].mean()
     assert confidence == pytest.approx(0.6, abs=0.05)
 
 

@@ -76,6 +76,6 @@ def test_prototypes_that_contradict_the_text_fall_silent():
 def test_a_number_is_the_papers_affinity():
     block, _, _ = a_stream(images=30)
     features = block.views
-    numbered = MCP(text_scale="given", prototype_term="affinity").start(block.task).run(features).parts["prototype"]
+    numbered = MCP(prototype_term="affinity").start(block.task).run(features).parts["prototype"]
     found = MCP().start(block.task).run(features).parts["prototype"]
     assert np.abs(numbered - found).max() > 0.01

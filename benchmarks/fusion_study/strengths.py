@@ -31,9 +31,7 @@ def main(folder: Path, wanted: list[str]) -> None:
             return stream.accuracy(parts_of(store, stream, method)["prototype"])  # noqa: B023
 
         def affinity(alpha: float, beta: float) -> float:
-            return accuracy(
-                MCP(text_scale="given", prototype_term="affinity", positive_alpha=alpha, positive_beta=beta)
-            )
+            return accuracy(MCP(prototype_term="affinity", positive_alpha=alpha, positive_beta=beta))
 
         grid = {pair: affinity(*pair) for pair in product(ALPHAS, BETAS)}
         given = AUTHORS.get(store.name)

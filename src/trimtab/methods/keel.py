@@ -124,8 +124,8 @@ class Keel(CacheMethod, WeighedMethod):
 
     @cached_property
     def mcp(self) -> MCP:
-        """The method that Keel steadies, with its defaults."""
-        return MCP(view_fraction=self.view_fraction, order=self.order)
+        """The method that Keel steadies: its defaults, but for the logit scale, which the stream gives."""
+        return MCP(view_fraction=self.view_fraction, order=self.order, text_scale="stream")
 
     def new_state(self, task: Task) -> KeelState:
         """Nothing cached, nothing remembered."""

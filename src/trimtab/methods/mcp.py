@@ -14,8 +14,8 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 | caches and reflecting mechanism   | three_caches.py, with a table of its own                         |
 
 What the authors set per data set or search on the test labels has a default that needs neither, found from the stream
-(docs/weights-without-labels.md): `text_scale` is "stream", `prototype_term` is "matched" and `fusion` is "auto". So
-`MCP()` is NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a set.
+(docs/weights-without-labels.md): `prototype_term` is "matched" and `fusion` is "auto". So `MCP()` is NOT the paper's
+exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a data set.
 """
 
 from dataclasses import dataclass
@@ -62,16 +62,15 @@ class MCP(ThreeCacheMethod):
         look=("#D55E00", "P", "-"),
     )
     released_values: ClassVar[Released] = {
-        dataset: {"text_scale": "given", "prototype_term": "affinity", **released_affinity(dataset)}
-        for dataset in AFFINITIES
+        dataset: {"prototype_term": "affinity", **released_affinity(dataset)} for dataset in AFFINITIES
     }
 
     text_scale: str = choice(
-        "stream",
-        ("stream", "given"),
+        "given",
+        ("given", "stream"),
         symbol="s",
-        about="The logit scale: 'stream' finds one at which the text's mean confidence is 0.6, so that the scale that "
-        "comes with the encoder does not matter (ours); 'given' takes the task's.",
+        about="The logit scale: 'given' is the task's; 'stream' finds one at which the text's mean confidence is 0.6, "
+        "so that the scale that comes with the encoder does not matter (ours).",
     )
     prototype_term: str = choice(
         "matched",
@@ -102,7 +101,7 @@ class MCP(ThreeCacheMethod):
 
     @classmethod
     def _paper_form(cls) -> dict[str, Any]:
-        return {"text_scale": "given", "prototype_term": "affinity", **super()._paper_form()}
+        return {"prototype_term": "affinity", **super()._paper_form()}
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
