@@ -12,6 +12,7 @@ from .methods.ctpt import CTPT as CTPT
 from .methods.difftpt import DiffTPT as DiffTPT
 from .methods.dmn import DMN as DMN
 from .methods.dpe import DPE as DPE
+from .methods.keel import Keel as Keel
 from .methods.mcp import MCP as MCP
 from .methods.mcp_plus import MCPPlus as MCPPlus
 from .methods.promptalign import PromptAlign as PromptAlign

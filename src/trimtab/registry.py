@@ -31,6 +31,7 @@ BUILT_IN = {
     "promptalign": "trimtab.methods.promptalign:PromptAlign",
     "mcp": "trimtab.methods.mcp:MCP",
     "mcp_plus": "trimtab.methods.mcp_plus:MCPPlus",
+    "keel": "trimtab.methods.keel:Keel",
 }
 
 

@@ -7,17 +7,24 @@ with one matrix product. The images are then walked one at a time.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine.arrays import Array
+from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.equations import confident_views, entropy, softmax
 from trimtab.engine.kernels import row_entropies
 from trimtab.task import Task
 
 Query = Literal["plain", "confident_mean"]
+
+
+class Temper(Protocol):
+    """What finds the logit scale of each image: `engine.temper.TextTemper`."""
+
+    def scales(self, cosines: Array) -> tuple[Array, Doubles]:
+        """(B, C) -> (B,): the logit scales, each from the images before; (B, 2): the figures after each."""
 
 
 @dataclass(eq=False)
@@ -35,6 +42,7 @@ class Block:
     view_fraction: float = 0.1
     query: Query = "plain"
     text: Array | None = None  # (C, d), unit rows; None: the task's
+    temper: Temper | None = None  # what finds the logit scale; None: it is the task's
 
     def __len__(self) -> int:
         return len(self.views)
@@ -43,13 +51,23 @@ class Block:
         return (Image(self, row) for row in range(len(self)))
 
     @cached_property
-    def view_logits(self) -> Array:
+    def view_cosines(self) -> Array:
         """(B, V, C): every view against every text prototype."""
         count, views, dim = self.views.shape
         text = self.task.text_prototypes if self.text is None else self.text
-        logits = self.views.reshape(-1, dim) @ text.T
-        logits *= np.float32(self.task.logit_scale)
-        return logits.reshape(count, views, -1)
+        return (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
+
+    @cached_property
+    def tempered(self) -> tuple[Array, Doubles]:
+        """(B,): the logit scale of each image; (B, 2): what its temper knows after each."""
+        if self.temper is None:
+            return np.full(len(self), self.task.logit_scale, np.float32), np.zeros((len(self), 2))
+        return self.temper.scales(self.view_cosines[:, 0])
+
+    @cached_property
+    def view_logits(self) -> Array:
+        """(B, V, C): the cosines, times each image's logit scale."""
+        return self.view_cosines * self.tempered[0][:, None, None]
 
     @cached_property
     def view_entropies(self) -> Array:
@@ -157,6 +175,11 @@ class Image:
     def logits(self) -> Array:
         """(C,): its zero-shot logits."""
         return self.block.logits[self.row]
+
+    @property
+    def logit_scale(self) -> np.float32:
+        """What makes logits of its cosines."""
+        return np.float32(self.block.tempered[0][self.row])
 
     @property
     def probabilities(self) -> Array:

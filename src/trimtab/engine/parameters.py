@@ -104,9 +104,9 @@ def number_or_none(least: float = -math.inf, most: float = math.inf, *, about: s
     return parameter(None, RangeOrNone(Range(least, most, whole=False)), about=about, symbol=symbol)
 
 
-def slots(default: int, *, about: str = "", symbol: str = "") -> Any:
-    """A field that holds a number of cache slots per class; 0 switches the cache off."""
-    return parameter(default, Range(0, math.inf, whole=True), about=about, symbol=symbol)
+def slots(default: int, *, least: int = 0, about: str = "", symbol: str = "") -> Any:
+    """A field that holds a number of slots: of a cache per class, where 0 switches it off, or of a memory."""
+    return parameter(default, Range(least, math.inf, whole=True), about=about, symbol=symbol)
 
 
 def choice(default: str, words: Sequence[str], *, about: str = "", symbol: str = "") -> Any:

@@ -50,7 +50,7 @@ class State:
 
 
 class Nothing(State):
-    """The state of a method that remembers nothing."""
+    """The state of a method that remembers nothing, and the base of states that name their arrays themselves."""
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         return iter(())

@@ -9,6 +9,7 @@ whatever the image is (some classes are near to everything). Neither is evidence
   that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed.
 
 Nothing is known at the first image, which gets the text's prediction. docs/weights-without-labels.md has the study.
+Parts beyond these three come weighed by their method already: they are multiplied to the product as they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,10 +38,11 @@ class AutoWeights:
     habits = np.array([0.5, 0.5, 1.0])
 
     def __init__(self, parts: Sequence[str], classes: int) -> None:
-        if tuple(parts) != PARTS:
+        if tuple(parts[: len(PARTS)]) != PARTS:
             raise TrimtabError(
                 f"fusion 'auto' weighs {', '.join(PARTS)}, but this prediction has {', '.join(parts)}; give weights."
             )
+        self._weighed = tuple(parts[len(PARTS) :])
         self.seen = np.zeros(1, np.int64)
         self.habit = np.zeros((len(PARTS), classes))  # sums of logits over the images not of the class
         self.habit_weight = np.zeros(classes)  # how many images these are
@@ -97,6 +99,9 @@ class AutoWeights:
         unbiased: Array = np.empty_like(logs)
         fused: Array = np.empty(classes, np.float32)
         loops.weigh(logs, self.habits, self.habit, self.habit_weight, self._forces(), unbiased, fused)
+        for name in self._weighed:
+            fused += np.log(np.maximum(parts[name], LEAST))
+            fused -= fused.max()
         np.exp(fused, out=fused)
         fused /= fused.sum()
         return _Combined(logs, unbiased, fused)

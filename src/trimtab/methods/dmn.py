@@ -16,8 +16,6 @@ plain view; the other views only vote on its class and entropy. A class without 
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -102,7 +100,7 @@ class DMN(CacheMethod, WeighedMethod):
 
     def predict(self, image: Image, state: DMNState) -> dict[str, Array]:
         """What the text says of the plain view, and what the memory says."""
-        retrieved = np.float32(image.block.task.logit_scale) * state.retrieved.at(image)
+        retrieved = image.logit_scale * state.retrieved.at(image)
         return {"text": image.probabilities, "dynamic": softmax(retrieved)}
 
     def operations(self, size: Size) -> float:

@@ -224,7 +224,7 @@ class DPE(CacheMethod):
         text, present = state.text, state.lengths > 0
         support = affinity(state.means @ image.feature, self.positive_alpha, self.positive_beta) * present
         slopes = entropy_slopes((image.logits + support)[None])
-        scale, feature = np.float32(image.block.task.logit_scale), image.feature[None]
+        scale, feature = image.logit_scale, image.feature[None]
         text_terms: Terms = state.alignment.text_terms(self.align_weight) if self.align_weight else []
         visual_terms: Terms = state.alignment.visual_terms(self.align_weight) if self.align_weight else []
         text_gradients = residual_gradients(text.units, text.lengths, scale * slopes, feature, text_terms)

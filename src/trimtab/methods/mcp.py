@@ -21,13 +21,12 @@ exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Image
 from trimtab.engine.equations import affinity, softmax
 from trimtab.engine.parameters import choice, number_or_none
-from trimtab.engine.state import State
+from trimtab.engine.state import Nothing, State
+from trimtab.engine.temper import TextTemper
 from trimtab.errors import TrimtabError
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
@@ -37,8 +36,9 @@ from trimtab.task import Task
 
 @dataclass
 class MCPState(State):
-    """The caches, and how strongly their prototypes should speak."""
+    """How sharply the text speaks, the caches, and how strongly their prototypes should speak."""
 
+    temper: TextTemper | Nothing  # Nothing where the logit scale is the task's
     caches: ThreeCaches
     strength: PrototypeStrength  # unused where the prototype term is the paper's
 
@@ -65,6 +65,13 @@ class MCP(ThreeCacheMethod):
         dataset: {"prototype_term": "affinity", **released_affinity(dataset)} for dataset in AFFINITIES
     }
 
+    text_scale: str = choice(
+        "given",
+        ("given", "stream"),
+        symbol="s",
+        about="The logit scale: 'given' is the task's; 'stream' finds one at which the text's mean confidence is 0.6, "
+        "so that the scale that comes with the encoder does not matter (ours).",
+    )
     prototype_term: str = choice(
         "matched",
         ("matched", "affinity"),
@@ -98,12 +105,15 @@ class MCP(ThreeCacheMethod):
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
-        return MCPState(self.new_caches(task, self._affinity), PrototypeStrength())
+        temper = TextTemper() if self.text_scale == "stream" else Nothing()
+        return MCPState(temper, self.new_caches(task, self._affinity), PrototypeStrength())
 
     def observe(self, image: Image, state: MCPState) -> None:
         """Offer the image to the caches."""
         caches = state.caches
         caches.write(image, self)
+        if isinstance(state.temper, TextTemper):
+            state.temper.take_in(image)
         if self.prototype_term == "matched":
             state.strength.learn(image, caches.visual.at(image), caches.visual.present)
 
@@ -111,7 +121,7 @@ class MCP(ThreeCacheMethod):
         """The three parts: what the text says, what the prototypes say, what the retrieved items say."""
         caches = state.caches
         against = caches.penalties.at(image)
-        retrieved = np.float32(image.block.task.logit_scale) * caches.retrieved.at(image)
+        retrieved = image.logit_scale * caches.retrieved.at(image)
         return {
             "text": image.vote,
             "prototype": softmax(image.logits + self._prototype_term(image, state) - against),  # Eq. 4

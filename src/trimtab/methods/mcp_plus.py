@@ -197,7 +197,7 @@ class MCPPlus(ThreeCacheMethod):
         rate, eps = self.learning_rate, self.adam_eps
         moved_text = one_step(text, _ones(text), text_gradients, rate, eps)  # Eq. 6, left
         moved_visual = one_step(prototypes.units, prototypes.lengths, visual_gradients, rate, eps)  # Eq. 6, right
-        scale = np.float32(image.block.task.logit_scale)
+        scale = image.logit_scale
         holds_items = prototypes.lengths > 0
         support = affinity(moved_visual @ image.feature, self.positive_alpha, self.positive_beta) * holds_items
         logits = scale * (moved_text @ image.feature) + support - caches.penalties.at(image)
@@ -219,7 +219,7 @@ class MCPPlus(ThreeCacheMethod):
         return loss_gradients(
             state,
             views[kept],
-            np.float32(image.block.task.logit_scale) * slopes,
+            image.logit_scale * slopes,
             np.float32(self.positive_beta) * slopes * support[kept],
             self.align_weight,
             self.contrast_weight,

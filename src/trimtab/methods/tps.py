@@ -67,7 +67,7 @@ class TPS(Method):
 
     def logits(self, image: Image) -> Array:
         """(C,): the plain view against the shifted text prototypes."""
-        block, scale = image.block, np.float32(image.block.task.logit_scale)
+        block, scale = image.block, image.logit_scale
         text, lengths = block.task.text_prototypes, np.ones(block.task.classes, np.float32)
         slopes = scale * entropy_slopes(block.kept_logits[image.row])
         gradients = residual_gradients(text, lengths, slopes, block.kept_features[image.row])

@@ -1,0 +1,63 @@
+"""How sharply the text speaks, found from the stream: a logit scale that is nobody's guess.
+
+A text prototype's cosine becomes a logit by a factor that comes with the encoder, is often unknown, and is wrong for
+words unlike those it was trained with. Here it is the factor at which the text's mean confidence over the last images,
+the probability of its best class, is CONFIDENCE. So the scale that a task states changes nothing; no label is used.
+"""
+
+import numpy as np
+from numba import njit
+
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.block import Block, Image
+from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.state import Nothing
+
+CONFIDENCE = 0.6
+WINDOW = 200.0  # images that the mean confidence speaks of
+WARM_UP = 20.0  # images' worth of caution at the start
+FIRST_SPREAD = 2.0  # deviation of the first image's logits over the classes: a first guess
+SLOPE = 3.0  # a step in log scale per difference in confidence: near Newton's
+
+SEEN, LOG_SCALE = range(2)  # places in the array of figures
+
+
+class TextTemper(Nothing):
+    """Two running figures. A block asks for its scales when it is opened; `take_in` makes one image count."""
+
+    def __init__(self) -> None:
+        self.figures = np.zeros(2)
+
+    def arrays(self) -> Arrays:
+        """Everything learned."""
+        return {"figures": self.figures}
+
+    def open(self, block: Block) -> None:
+        """Let the block's logits be tempered."""
+        block.temper = self
+
+    def scales(self, cosines: Array) -> tuple[Array, Doubles]:
+        """(B,): the logit scale of each image, from the images before it; (B, 2): the figures after each."""
+        scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 2))
+        _scales(np.ascontiguousarray(cosines), self.figures, scales, after)
+        return scales, after
+
+    def take_in(self, image: Image) -> None:
+        """Make the image count for those that come."""
+        self.figures[:] = image.block.tempered[1][image.row]
+
+
+@njit(cache=True, fastmath=VECTORIZE, nogil=True)
+def _scales(cosines: Array, figures: Doubles, scales: Array, after: Doubles) -> None:
+    seen, log_scale = figures[SEEN], figures[LOG_SCALE]
+    for row in range(len(cosines)):
+        image = cosines[row]
+        if seen == 0:
+            log_scale = np.log(FIRST_SPREAD / max(image.std(), 1e-6))
+        scales[row] = np.exp(log_scale)
+        highest, total = image.max(), 0.0
+        for c in range(len(image)):
+            total += np.exp(scales[row] * (image[c] - highest))
+        log_scale += SLOPE * (CONFIDENCE - 1 / total) / (min(seen, WINDOW) + WARM_UP)
+        seen += 1
+        after[row, SEEN], after[row, LOG_SCALE] = seen, log_scale

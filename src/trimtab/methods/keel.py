@@ -1,0 +1,174 @@
+"""Keel: MCP's caches, steadied by a whitened memory of the stream. trimtab's own method; no paper has it.
+
+MCP (ICCV 2025) keeps the surest images of each class and compares an image with them in the encoder's own geometry,
+where what all images share drowns what tells them apart. Keel remembers the last images, whatever they show, whitens
+the features by their covariance, and finds the classes' means there by a few rounds of posteriors and means that start
+from the text each time (engine/whitening.py). docs/keel.md has the equations, the figures and where it loses.
+
+    log p = MCP's three parts, weighed by the stream        (fusion "auto")
+          + (a - 1) text                                    how far the text deserves to be sharper
+          + strength * known * trust * witness * g          the whitened discriminants
+
+| factor  | what it asks                                                                    | function             |
+|---------|---------------------------------------------------------------------------------|----------------------|
+| a       | do text and memory name the remembered images alike? Then the text is strong    | `_text_confidence`   |
+| known   | does the memory know the classes that the text finds plausible?                 | `WhitenedMemory`     |
+| trust   | does it name new images as the text does, nearly as often as remembered ones?   | `Reputation.trust`   |
+| witness | do MCP's parts, which never saw it, side with it as often as with the text?     | `Reputation.witness` |
+
+The last two are what keeps a memory of yesterday's classes, or of too few images, from speaking.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.block import Image
+from trimtab.engine.equations import softmax
+from trimtab.engine.operations import Size
+from trimtab.engine.parameters import number, slots
+from trimtab.engine.state import State
+from trimtab.engine.whitened import WhitenedMemory
+from trimtab.methods.base import CacheMethod, WeighedMethod
+from trimtab.methods.facts import CACHE, MethodInfo
+from trimtab.methods.mcp import MCP, MCPState
+from trimtab.task import Task
+
+STRONG = (0.8, 0.9)  # agreement from which the text is sharpened, and at which it is as sharp as it gets
+CONFIDENT = (0.6, 0.9)  # the text's mean confidence there; MCP's temper gives it the first
+WITNESSED = (0.85, 1.05)  # the witnesses' support for the memory over that for the text: from nothing to full weight
+
+# Places in the array of figures.
+SEEN, LOG_SHARPNESS, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(6)
+
+
+class Reputation:
+    """What a stream shows of its text and its memory, without labels: six running figures."""
+
+    def __init__(self) -> None:
+        self.figures = np.array([0.0, 0.0, 0.0, 0.0, 0.4, 0.8])  # the memory has to earn its place
+
+    def arrays(self) -> Arrays:
+        """Everything learned."""
+        return {"figures": self.figures}
+
+    @property
+    def sharpness(self) -> float:
+        """The factor a of the text, at least 1."""
+        return float(np.exp(self.figures[LOG_SHARPNESS]))
+
+    def trust(self, expected: float) -> float:
+        """How far the memory names new images as it names those it holds, 0 to 1."""
+        asked, alike = self.figures[ASKED], self.figures[ALIKE]
+        reached = (10 * 0.65 * expected + asked * alike) / (10 + asked)  # ten doubtful images to begin with
+        return float(np.clip(2 * reached / max(expected, 1e-3) - 1, 0, 1))
+
+    def witness(self) -> float:
+        """How far MCP's parts side with the memory as often as with the text, 0 to 1."""
+        ratio = self.figures[FOR_MEMORY] / max(self.figures[FOR_TEXT], 1e-6)
+        return float(np.clip((ratio - WITNESSED[0]) / (WITNESSED[1] - WITNESSED[0]), 0, 1))
+
+    def learn(self, text: Array, scores: Array, witnesses: list[int], memory: WhitenedMemory) -> None:
+        """Take in an image: its text logits, its discriminants, and the classes that MCP's parts name."""
+        figures = self.figures
+        named, remembered = int(text.argmax()), int(scores.argmax())
+        recent = min(figures[SEEN], 200.0) + 20.0
+        reached = float(softmax(np.float32(self.sharpness) * text).max())
+        wanted = _text_confidence(memory.agreement)
+        figures[LOG_SHARPNESS] = np.clip(figures[LOG_SHARPNESS] + 3 * (wanted - reached) / recent, 0.0, 2.5)
+        figures[FOR_TEXT] += (np.mean([named == w for w in witnesses]) - figures[FOR_TEXT]) / recent
+        if memory.fitted:
+            figures[FOR_MEMORY] += (np.mean([remembered == w for w in witnesses]) - figures[FOR_MEMORY]) / recent
+            figures[ASKED] = min(figures[ASKED] + 1, 100.0)
+            figures[ALIKE] += (float(named == remembered) - figures[ALIKE]) / figures[ASKED]
+        figures[SEEN] += 1
+
+
+@dataclass
+class KeelState(State):
+    """MCP's state, the whitened memory, and what each has shown itself to be worth."""
+
+    mcp: MCPState
+    memory: WhitenedMemory
+    reputation: Reputation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keel(CacheMethod, WeighedMethod):
+    """MCP steadied by a whitened memory: trimtab's own method, for streams that nobody has labeled or tuned on."""
+
+    name: ClassVar[str] = "keel"
+    parts: ClassVar[tuple[str, ...]] = (*MCP.parts, "whitened")
+    info: ClassVar[MethodInfo] = MethodInfo(
+        title="Keel",
+        paper="trimtab's own",
+        keeps="three caches, a memory",
+        traits=CACHE | {"HighEntro", "ExpTestDist"},
+        look=("#0072B2", "*", "-"),
+    )
+
+    memory_slots: int = slots(
+        2048,
+        least=64,
+        about="Images in the memory, of all classes together: the last ones. Fewer follow a drifting stream faster.",
+    )
+    strength: float = number(
+        2.0,
+        least=0,
+        symbol="k",
+        about="Weight of the whitened discriminants where all evidence is for them; 0 leaves MCP with a sharper text.",
+    )
+
+    @cached_property
+    def mcp(self) -> MCP:
+        """The method that Keel steadies: its defaults, but for the logit scale, which the stream gives."""
+        return MCP(view_fraction=self.view_fraction, order=self.order, text_scale="stream")
+
+    def new_state(self, task: Task) -> KeelState:
+        """Nothing cached, nothing remembered."""
+        return KeelState(
+            mcp=self.mcp.new_state(task),
+            memory=WhitenedMemory(task.text_prototypes, self.memory_slots, min(self.strength, 1.0)),
+            reputation=Reputation(),
+        )
+
+    def step(self, image: Image, state: KeelState) -> dict[str, Array]:
+        """MCP's step, then the memory's word, which is always that of the images before."""
+        parts = self.mcp.step(image, state.mcp)
+        parts["whitened"] = self._whitened(image, state)
+        self._learn(image, parts, state)
+        return parts
+
+    def observe(self, image: Image, state: KeelState) -> None:
+        """A whole step: what the memory is worth depends on the prediction."""
+        self.step(image, state)
+
+    def predict(self, image: Image, state: KeelState) -> dict[str, Array]:
+        """MCP's three parts, and what the memory adds."""
+        return {**self.mcp.predict(image, state.mcp), "whitened": self._whitened(image, state)}
+
+    def _whitened(self, image: Image, state: KeelState) -> Array:
+        """(C,): what is multiplied to MCP's prediction, as probabilities."""
+        memory, reputation = state.memory, state.reputation
+        text, sharpness = image.logits, np.float32(reputation.sharpness)
+        known = float(softmax(sharpness * text) @ memory.reliability)
+        weight = self.strength * known * reputation.trust(memory.agreement) * reputation.witness()
+        return softmax((sharpness - 1) * text + np.float32(weight) * memory.scores(image))
+
+    def _learn(self, image: Image, parts: dict[str, Array], state: KeelState) -> None:
+        witnesses = [int(parts[name].argmax()) for name in ("prototype", "retrieval")]
+        state.reputation.learn(image.logits, state.memory.scores(image), witnesses, state.memory)
+        state.memory.take_in(image)
+
+    def operations(self, size: Size) -> float:
+        """MCP's and one more product with the classes; the fits come once in hundreds of images."""
+        return self.mcp.operations(size) + size.products(1, size.classes)
+
+
+def _text_confidence(agreement: float) -> float:
+    """The mean confidence that the text deserves, by how often text and memory agree."""
+    share = min(max((agreement - STRONG[0]) / (STRONG[1] - STRONG[0]), 0.0), 1.0)
+    return CONFIDENT[0] + share * (CONFIDENT[1] - CONFIDENT[0])

@@ -1,0 +1,140 @@
+"""Keel's whitened memory, image by image in double precision: every matrix written out, every own share taken out.
+
+What MCP's parts say comes in as the classes they name (`witnesses`); the product of all parts is the fusion's business.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Doubles = NDArray[np.float64]
+
+
+def softmax(logits: Doubles) -> Doubles:
+    exponentials = np.exp(logits - logits.max())
+    return exponentials / exponentials.sum()
+
+
+def between(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
+
+
+def evenly(rows: Doubles, most: int) -> Doubles:
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
+
+
+def sharpened(logits: Doubles, confidence: float) -> Doubles:
+    """The logits times a factor that gives them, nearly, this mean confidence."""
+    some = evenly(logits, 256)
+    factor = 2 / float(some.std())
+    for _ in range(8):
+        reached = np.mean([softmax(factor * row).max() for row in some])
+        factor *= math.exp(2 * (confidence - reached))
+    return factor * logits
+
+
+class Fit:
+    """The classes' discriminants of a memory."""
+
+    def __init__(self, memory: Doubles, text: Doubles, strength: float) -> None:
+        images, dim = memory.shape
+        classes = len(text)
+        self.mean = memory.mean(axis=0)
+        centered = memory - self.mean
+        covariance = centered.T @ centered / images
+        shrinkage = max(0.1, 0.5 * dim / (dim + images))
+        covariance = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / dim * np.eye(dim)
+        self.precision = np.linalg.inv(covariance)
+        self.length = float(np.mean([x @ self.precision @ x for x in centered]))
+        logits = np.array([text @ x - (text @ x).mean() for x in memory])
+        logits = sharpened(logits, 0.55)
+        posteriors = np.array([softmax(row) for row in logits])
+        for _ in range(4):
+            self._count(centered, posteriors)
+            scores = np.empty((images, classes))
+            for i in range(images):
+                for c in range(classes):
+                    scores[i, c] = self._without(centered[i], c, posteriors[i, c])
+            self.agreement = float(np.mean(scores.argmax(axis=1) == logits.argmax(axis=1)))
+            logits = sharpened(logits, between(self.agreement, 0.55, 0.9))
+            for i in range(images):
+                known = softmax(logits[i]) @ self.reliability
+                posteriors[i] = softmax(logits[i] + strength * known * scores[i])
+        self._count(centered, posteriors)
+
+    def _count(self, centered: Doubles, posteriors: Doubles) -> None:
+        """Class sums and counts; kappa from the pairs of different images, for which own pairs are taken off."""
+        self.counts, self.sums = posteriors.sum(axis=0), posteriors.T @ centered
+        explained, pairs = 0.0, 0.0
+        for c in range(len(self.counts)):
+            own = float((posteriors[:, c] ** 2).sum())
+            explained += float(self.sums[c] @ self.precision @ self.sums[c]) - own * self.length
+            pairs += float(self.counts[c] ** 2) - own
+        share = between(explained / max(pairs, 1e-9) / self.length, 1e-4, 0.5)
+        self.kappa = (1 - share) / share
+        common = np.minimum(1, self.counts / self.counts.mean())
+        self.reliability = self.counts / (self.counts + self.kappa) * common
+
+    def _without(self, x: Doubles, c: int, weight: float) -> float:
+        """The discriminant of a class from which the image's own share is taken out (its length is the mean one)."""
+        total = self.counts[c] + self.kappa
+        own, mean = weight / total, self.sums[c] / total
+        along = float(x @ self.precision @ mean)
+        square = float(mean @ self.precision @ mean)
+        left = 1 - own
+        moved_along = (along - own * self.length) / left
+        moved_square = (square - 2 * own * along + own * own * self.length) / left**2
+        return moved_along - moved_square / 2
+
+    def scores(self, x: Doubles) -> Doubles:
+        """(C,): the discriminants of a new image."""
+        means = self.sums / (self.counts + self.kappa)[:, None]
+        return np.array([(x - self.mean) @ self.precision @ m - m @ self.precision @ m / 2 for m in means])
+
+
+def run_whitened(
+    features: ArrayLike,
+    text_prototypes: ArrayLike,
+    logits: ArrayLike,
+    witnesses: ArrayLike,
+    *,
+    memory_slots: int,
+    strength: float = 2.0,
+) -> Doubles:
+    """(N, C): Keel's part "whitened" of each image, given its tempered text logits and what MCP's parts name."""
+    images, text = np.asarray(features, np.float64), np.asarray(text_prototypes, np.float64)
+    shown, named_by = np.asarray(logits, np.float64), np.asarray(witnesses)
+    fit: Fit | None = None
+    ring: list[Doubles] = []
+    next_fit, sharpness, asked, alike, for_memory, for_text = 16, 0.0, 0.0, 0.0, 0.4, 0.8
+    found = []
+    for n, (x, text_logits) in enumerate(zip(images, shown, strict=True)):
+        scores = np.zeros(len(text)) if fit is None else fit.scores(x)
+        factor, weight = math.exp(sharpness), 0.0
+        if fit is not None:
+            known = float(softmax(factor * text_logits) @ fit.reliability)
+            reached = (6.5 * fit.agreement + asked * alike) / (10 + asked)
+            trust = between(2 * reached / max(fit.agreement, 1e-3) - 1, 0, 1)
+            weight = strength * known * trust * between((for_memory / for_text - 0.85) / 0.2, 0, 1)
+        found.append(softmax((factor - 1) * text_logits + weight * scores))
+
+        recent = min(n, 200) + 20
+        agreement = 0.0 if fit is None else fit.agreement
+        wanted = 0.6 + 0.3 * between((agreement - 0.8) / 0.1, 0, 1)
+        best = int(text_logits.argmax())
+        reached = float(softmax(factor * text_logits).max())
+        sharpness = between(sharpness + 3 * (wanted - reached) / recent, 0, 2.5)
+        for_text += (float(np.mean(named_by[n] == best)) - for_text) / recent
+        if fit is not None:
+            remembered = int(scores.argmax())
+            for_memory += (float(np.mean(named_by[n] == remembered)) - for_memory) / recent
+            asked = min(asked + 1, 100)
+            alike += (float(best == remembered) - alike) / asked
+        ring.append(x)
+        if n + 1 == next_fit:
+            held = ring[-memory_slots:]
+            turn = (n + 1) % memory_slots if n + 1 > memory_slots else 0
+            fit = Fit(np.roll(np.array(held), turn, axis=0), text, min(strength, 1.0))  # in the ring's order
+            next_fit += min(max(1, int(0.3 * (n + 1))), max(256, images.shape[1]), memory_slots)
+    return np.array(found)

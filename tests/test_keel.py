@@ -1,0 +1,115 @@
+"""Keel: the whitened memory against a plain twin, what it must not depend on, and what it must notice."""
+
+import numpy as np
+import pytest
+
+from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
+from oracle.keel import run_whitened
+from trimtab import MCP, Keel, Stream, Task, TrimtabError
+
+TEMPERED = MCP(text_scale="stream")  # the MCP inside Keel
+
+
+@pytest.fixture(scope="module")
+def clip_like():
+    """Features as CLIP makes them: class means off the texts, and much that all images share."""
+    features, labels, text = make_features(19, 96, 1, 900, seed=3, shape=Shape(agreement=0.5, deceptive=0.1))
+    return Task([str(c) for c in range(19)], text, LOGIT_SCALE), features[:, 0], labels
+
+
+def tempered_logits(task, features):
+    """The logits that Keel's text has, image by image."""
+    stream = TEMPERED.start(task)
+    logits = []
+    for feature in features:
+        block = stream.method.look(task, feature[None, None], stream.seen, None)
+        stream.state.open(block)
+        logits.append(block.logits[0].copy())
+        stream.step(feature)
+    return np.array(logits)
+
+
+@pytest.mark.parametrize("memory_slots", [64, 2048])
+def test_the_memory_equals_the_plain_twin(clip_like, memory_slots):
+    task, features, _ = clip_like
+    features = features[:260]
+    parts = Keel(memory_slots=memory_slots).start(task).run(features).parts
+    witnesses = np.stack([parts[name].argmax(axis=1) for name in ("prototype", "retrieval")], axis=1)
+    logits = tempered_logits(task, features)
+    expected = run_whitened(features, task.text_prototypes, logits, witnesses, memory_slots=memory_slots)
+    assert np.ptp(expected[100:], axis=1).max() > 0.1, "the memory must have spoken"
+    np.testing.assert_allclose(parts["whitened"], expected, atol=2e-3)
+
+
+def test_the_first_parts_are_mcps(clip_like):
+    task, features, _ = clip_like
+    keel, mcp = Keel().start(task).run(features[:200]).parts, TEMPERED.start(task).run(features[:200]).parts
+    for name in MCP.parts:
+        np.testing.assert_array_equal(keel[name], mcp[name])
+
+
+def test_it_is_better_than_the_text_and_than_mcp(clip_like):
+    task, features, labels = clip_like
+    right = {
+        name: (method.start(task).run(features).labels == labels).mean()
+        for name, method in (("keel", Keel()), ("mcp", TEMPERED))
+    }
+    text = ((features @ task.text_prototypes.T).argmax(axis=1) == labels).mean()
+    assert right["keel"] > right["mcp"] + 0.02
+    assert right["mcp"] > text + 0.05
+
+
+@pytest.mark.parametrize("method", [TEMPERED, Keel()], ids=["mcp", "keel"])
+def test_the_given_logit_scale_changes_nothing(clip_like, method):
+    task, features, _ = clip_like
+    found = [
+        method.start(Task(task.class_names, task.text_prototypes, scale)).run(features[:300]).probabilities
+        for scale in (25.0, 150.0)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_the_papers_form_takes_the_scale_that_is_given(clip_like):
+    task, features, _ = clip_like
+    blunt = Task(task.class_names, task.text_prototypes, 25.0)
+    sharp, blunted = (MCP.paper().start(t).run(features[:50]).parts["text"].max(axis=1).mean() for t in (task, blunt))
+    assert sharp > blunted + 0.1
+
+
+def test_the_texts_confidence_is_found(clip_like):
+    task, features, _ = clip_like
+    confidence = TEMPERED.start(task).run(features).parts["text"].max(axis=1)[200:].mean()
+    assert confidence == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_memory_of_noise_stays_silent(clip_like):
+    task, _, _ = clip_like
+    noise = np.random.default_rng(0).normal(size=(400, task.dim)).astype(np.float32)
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    stream = Keel().start(task)
+    stream.run(noise)
+    memory, reputation = stream.state.memory, stream.state.reputation
+    assert memory.reliability.mean() * reputation.trust(memory.agreement) * reputation.witness() < 0.02
+
+
+def test_classes_that_never_came_are_unknown_to_the_memory(clip_like):
+    task, features, labels = clip_like
+    stream = Keel().start(task)
+    stream.run(features[labels < 9][:300])
+    reliability = stream.state.memory.reliability
+    assert reliability[:9].mean() > 3 * reliability[9:].mean()
+
+
+def test_a_state_goes_on_where_it_was_saved(clip_like, tmp_path):
+    task, features, _ = clip_like
+    whole = Keel(memory_slots=64).start(task).run(features[:300]).probabilities
+    stream = Keel(memory_slots=64).start(task)
+    stream.run(features[:150])
+    stream.save(tmp_path / "state.safetensors")
+    rest = Stream.load(tmp_path / "state.safetensors", task).run(features[150:300]).probabilities
+    np.testing.assert_allclose(rest, whole[150:], atol=1e-5)
+
+
+def test_a_memory_too_small_is_refused():
+    with pytest.raises(TrimtabError, match="memory_slots must be a whole number of at least 64"):
+        Keel(memory_slots=10)
