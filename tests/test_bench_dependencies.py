@@ -16,6 +16,7 @@ from trimtab.study.bench.dependencies import code_fingerprint, modules_behind
 
 # What a run passes through besides: reading a store (whose own fingerprint is in the record), timing and writing down.
 AROUND = (
+    "trimtab.engine.compiled",
     "trimtab.features",
     "trimtab.files",
     "trimtab.methods",
@@ -101,8 +102,10 @@ def test_what_no_figure_passes_through_is_not_hashed():
     elsewhere = {"checks", "classifier", "cli", "encoders", "features", "files", "images", "prompts"}
     for name in list_methods():
         modules = modules_behind(method_class(name))
-        if "text_tower" in method_class(name).needs:  # its figures pass through the encoder
-            assert "trimtab.encoders.prompted.tower" in modules
+        needs = method_class(name).needs
+        if needs:  # its figures pass through the encoder
+            assert "text_tower" not in needs or "trimtab.encoders.prompted.tower" in modules
+            assert ("trimtab.encoders.maple.tuning" in modules) == ("pixels" in needs)
             continue
         assert not {module.split(".")[1] for module in modules if module.startswith("trimtab.")} & elsewhere
         assert all("order" in module for module in modules if module.startswith("trimtab.data"))

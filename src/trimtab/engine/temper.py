@@ -6,10 +6,10 @@ the probability of its best class, is CONFIDENCE. So the scale that a task state
 """
 
 import numpy as np
-from numba import njit
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 from trimtab.engine.state import Nothing
 
@@ -47,7 +47,7 @@ class TextTemper(Nothing):
         self.figures[:] = image.block.tempered[1][image.row]
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def _scales(cosines: Array, figures: Doubles, scales: Array, after: Doubles) -> None:
     seen, log_scale = figures[SEEN], figures[LOG_SCALE]
     for row in range(len(cosines)):

@@ -4,10 +4,10 @@ Shapes: logs, unbiased, habit (3, C); everything else per class (C,). Logits are
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
+from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 
 WARM_UP = 20.0  # images after which the parts that learn have half their force, and a habit is half believed
@@ -15,7 +15,7 @@ SAME = np.float32(1e-4)  # values that differ by less are equal but for rounding
 WINDOW = 0.03  # share of the newest image in the agreement: it speaks of the last thirty or so
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def mean_at_highest(values: Array, probabilities: Array) -> float:
     """How probable the class of the highest value is.
 
@@ -30,7 +30,7 @@ def mean_at_highest(values: Array, probabilities: Array) -> float:
     return total / count
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def trust(agreement: Doubles, classes: int) -> float:
     """How far to believe evidence, 0 to 1, from two running means beyond chance:
 
@@ -42,7 +42,7 @@ def trust(agreement: Doubles, classes: int) -> float:
     return min(1.0, max(0.0, 2 * reached - 1))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def forces(shares: Doubles, spread: Doubles, trusted: float, seen: int) -> Doubles:
     """The exponent of each part in the product: its share, at the text's spread; the shares in use sum to one."""
     warm = seen / (seen + WARM_UP)
@@ -54,7 +54,7 @@ def forces(shares: Doubles, spread: Doubles, trusted: float, seen: int) -> Doubl
     return used
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def weigh(
     logs: Array, habits: Doubles, habit: Doubles, habit_weight: Doubles, force: Doubles, unbiased: Array, scores: Array
 ) -> None:
@@ -78,7 +78,7 @@ def weigh(
     scores -= scores.max()
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def learn(
     logs: Array,
     unbiased: Array,

@@ -11,11 +11,11 @@ Here the prototypes' cosines speak linearly, k (<f, v_c> - m), with three figure
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Image
+from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 from trimtab.fusion.loops import WARM_UP, WINDOW, mean_at_highest, trust
 
@@ -55,12 +55,12 @@ class PrototypeStrength:
         return float(FORCE * warm * trust(figures[AGREEMENT:], classes) * matched)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _usual(figures: NDArray[np.float64]) -> float:
     return figures[COSINES] / max(figures[COSINE_WEIGHT], 1e-9)
 
 
-@njit(cache=True, fastmath=VECTORIZE, nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def _learn(
     figures: NDArray[np.float64], text: Array, logits: Array, cosines: Array, holds_items: NDArray[np.bool_]
 ) -> None:

@@ -19,8 +19,9 @@ from trimtab.methods.base import Method
 from trimtab.study import metrics
 from trimtab.study.bench import predicting
 
-# Imported on the way, but no figure passes through them: saving a stream, and finding a method by its name.
-BESIDE = frozenset({"trimtab.engine.state_io", "trimtab.methods", "trimtab.registry"})
+# Imported on the way, but no figure passes through them: saving a stream, finding a method by its name, and where
+# compiled code is kept.
+BESIDE = frozenset({"trimtab.engine.state_io", "trimtab.engine.compiled", "trimtab.methods", "trimtab.registry"})
 # What the figures of a method that learns prompts pass through as well; the weights are in the store's fingerprint.
 TEXT_TOWERS = (
     "trimtab.encoders.prompted.making",
