@@ -3,7 +3,7 @@
     python -m benchmarks.fusion_study.stores FOLDER
 
 writes one .npz per store. Any other .npz of the same fields that lies in the folder (features of a real CLIP, say)
-takes part in the study too: `features` (N, d) or (N, V, d), `labels`, `text`, `logit_scale`, and `domain` if any.
+takes part in the study too: `features` (N, d) or (N, V, d), `labels`, `text`, and `logit_scale` and `domain` if any.
 """
 
 import io
@@ -46,7 +46,7 @@ def load_stores(folder: Path, wanted: Sequence[str] = ()) -> Iterator[Store]:
                 features,
                 file["labels"].astype(np.int64),
                 file["text"].astype(np.float32),
-                float(file["logit_scale"]),
+                float(file["logit_scale"]) if "logit_scale" in file else 100.0,  # CLIP's
                 file["domain"].astype(np.int64) if "domain" in file else None,
             )
 

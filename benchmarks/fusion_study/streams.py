@@ -55,6 +55,8 @@ def arranged(store: Store, order: str, seed: int) -> Arranged:
         indices = orders.dirichlet(labels, 0.1, seed=seed)
     elif order == "long-tailed":
         indices = orders.long_tailed(labels, IMBALANCE, seed=seed)
+    elif order == "few-classes":
+        indices = orders.few_classes(labels, 5, seed=seed)
     elif order == "domains" and store.domain is not None:
         indices = orders.domain_sequence([str(domain) for domain in store.domain], seed=seed)
     else:

@@ -1,0 +1,47 @@
+"""Methods over stores and orders, every cell:  python -m benchmarks.method_study FOLDER METHODS [SEEDS] [STORE ...]
+
+FOLDER holds .npz files as in benchmarks.fusion_study.stores; METHODS are names with commas between. Prints Markdown:
+zero-shot top-1 in percent, and each method's difference to it, means over the seeds. docs/keel.md was made with it.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.fusion_study.stores import Store, load_stores
+from benchmarks.fusion_study.streams import Arranged, arranged
+from trimtab import Task, make_method
+
+ORDERS = ("shuffled", "class-sorted", "dirichlet", "long-tailed", "few-classes", "open-set")
+
+
+def gains(store: Store, stream: Arranged, methods: list[str]) -> list[float]:
+    """Zero-shot accuracy in percent, and what each method adds."""
+    task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
+    features = store.features[stream.indices]
+    text = stream.accuracy(features[:, 0] @ stream.text.T)
+    runs = (make_method(name).start(task).run(features, keep_parts=False).probabilities for name in methods)
+    return [text, *(stream.accuracy(run) - text for run in runs)]
+
+
+def row(name: str, order: str, cells: np.ndarray) -> str:
+    return f"| {name} | {order} | {cells[0]:.1f} | " + " | ".join(f"{cell:+.1f}" for cell in cells[1:]) + " |"
+
+
+def main(folder: Path, methods: list[str], seeds: int, wanted: list[str]) -> None:
+    print(f"| store | order | zero-shot | {' | '.join(methods)} |\n|---|---|---|{'---|' * len(methods)}")
+    found: dict[str, list[np.ndarray]] = {order: [] for order in ORDERS}
+    for store in load_stores(folder, wanted):
+        for order in ORDERS:
+            cells = np.mean([gains(store, arranged(store, order, seed), methods) for seed in range(seeds)], axis=0)
+            found[order].append(cells)
+            print(row(store.name, order, cells), flush=True)
+    for order, rows in found.items():
+        print(row("**mean**", order, np.mean(rows, axis=0)))
+        lowest = np.min(rows, axis=0)[1:]
+        print(f"| **lowest** | {order} | | " + " | ".join(f"{cell:+.1f}" for cell in lowest) + " |")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2].split(","), int((*sys.argv, "5")[3]), sys.argv[4:])
