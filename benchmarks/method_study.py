@@ -1,7 +1,10 @@
-"""Methods over stores and orders, every cell:  python -m benchmarks.method_study FOLDER METHODS [SEEDS] [STORE ...]
+"""Methods over stores and orders, every cell.
 
-FOLDER holds .npz files as in benchmarks.fusion_study.stores; METHODS are names with commas between. Prints Markdown:
-zero-shot top-1 in percent, and each method's difference to it, means over the seeds. docs/keel.md was made with it.
+    python -m benchmarks.method_study FOLDER METHODS ORDERS SEEDS [STORE ...]
+
+FOLDER holds .npz files as in benchmarks.fusion_study.stores; METHODS and ORDERS are names with commas between, or "all"
+orders. Prints Markdown: zero-shot top-1 in percent, and each method's difference to it, means over the seeds. The
+tables of docs/keel.md were made with it.
 """
 
 import sys
@@ -29,11 +32,11 @@ def row(name: str, order: str, cells: np.ndarray) -> str:
     return f"| {name} | {order} | {cells[0]:.1f} | " + " | ".join(f"{cell:+.1f}" for cell in cells[1:]) + " |"
 
 
-def main(folder: Path, methods: list[str], seeds: int, wanted: list[str]) -> None:
+def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted: list[str]) -> None:
     print(f"| store | order | zero-shot | {' | '.join(methods)} |\n|---|---|---|{'---|' * len(methods)}")
-    found: dict[str, list[np.ndarray]] = {order: [] for order in ORDERS}
+    found: dict[str, list[np.ndarray]] = {order: [] for order in orders}
     for store in load_stores(folder, wanted):
-        for order in ORDERS:
+        for order in orders:
             cells = np.mean([gains(store, arranged(store, order, seed), methods) for seed in range(seeds)], axis=0)
             found[order].append(cells)
             print(row(store.name, order, cells), flush=True)
@@ -44,4 +47,6 @@ def main(folder: Path, methods: list[str], seeds: int, wanted: list[str]) -> Non
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2].split(","), int((*sys.argv, "5")[3]), sys.argv[4:])
+    _, place, names, order_names, count, *stores = sys.argv
+    chosen = list(ORDERS) if order_names == "all" else order_names.split(",")
+    main(Path(place), names.split(","), chosen, int(count), stores)

@@ -108,7 +108,9 @@ def test_the_shell_completes_verbs_and_values(typed, offered):
 
 
 def test_completion_can_be_installed():
-    assert "_TRIMTAB_COMPLETE=complete_bash" in trimtab("--show-completion", "bash").stdout
+    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}  # else the shell that started the tests decides
+    shown = trimtab("--show-completion", "bash", env={**os.environ, **named})
+    assert "_TRIMTAB_COMPLETE=complete_bash" in shown.stdout
 
 
 def test_the_log_is_silent_unless_asked_for(photo):
