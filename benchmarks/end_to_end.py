@@ -97,7 +97,7 @@ CONTESTANTS: dict[str, tuple[Callable[[Path, Path, Sequence[str]], Run], int]] =
 
 def measure(name: str, folder: Path, labels: int) -> dict[str, float]:
     """One contestant, in this process: seconds per image by the clock and of the processor, megabytes at the peak."""
-    import resource
+    from trimtab.study.bench.measures import peak_memory_mb
 
     make, divisor = CONTESTANTS[name]
     files = sorted((folder / "photos").iterdir())
@@ -108,7 +108,7 @@ def measure(name: str, folder: Path, labels: int) -> dict[str, float]:
     done = run(chosen)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu_start
     assert done == len(chosen)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_memory_mb()
     return {"seconds": seconds / done, "cpu": cpu / done, "megabytes": peak}
 
 

@@ -10,7 +10,6 @@ Each size has a process of its own, so that its peak memory means something. `py
 """
 
 import json
-import resource
 import subprocess
 import sys
 
@@ -27,6 +26,7 @@ from trimtab.encoders.openai.model import OpenAIClip
 from trimtab.encoders.prompted.layouts import openai_layout
 from trimtab.encoders.prompted.tower import PromptedTower
 from trimtab.encoders.prompted.wording import Wording
+from trimtab.study.bench.measures import peak_memory_mb
 
 IMAGES = {100: (10, 2), 1000: (3, 1)}  # classes -> how many images ours and the field's style are timed on
 WIDTH, DIM, LAYERS, VOCABULARY, LENGTH = 512, 512, 12, 49408, 4
@@ -83,7 +83,7 @@ def measure(classes: int, threads: int = THREADS) -> dict[str, float]:
     tower.features(after)
     back = min(milliseconds(lambda: tower.pullback(tower.start, slopes)) for _ in range(ours))
     forward = min(milliseconds(lambda: tower.features(after)) for _ in range(ours))
-    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    megabytes = peak_memory_mb()
     found: list[tuple[Array, Array]] = []
     in_field_style = min(
         milliseconds(lambda: found.append(_field_step(model, wording, start, after, slopes))) for _ in range(field)
