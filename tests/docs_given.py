@@ -128,4 +128,5 @@ GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "docs/benchmark.md": bench,
     "docs/production.md": production,
     "docs/weights-without-labels.md": features_of_ones_own,
+    "docs/keel.md": features_of_ones_own,
 }
