@@ -107,7 +107,7 @@ class Keel(CacheMethod, WeighedMethod):
         paper="trimtab's own",
         keeps="three caches, a memory",
         traits=CACHE | {"HighEntro", "ExpTestDist"},
-        look=("#0072B2", "*", "-"),
+        look=("#7F3C8D", "*", "-"),
     )
 
     memory_slots: int = slots(
