@@ -113,3 +113,10 @@ def test_a_state_goes_on_where_it_was_saved(clip_like, tmp_path):
 def test_a_memory_too_small_is_refused():
     with pytest.raises(TrimtabError, match="memory_slots must be a whole number of at least 64"):
         Keel(memory_slots=10)
+
+
+def test_a_camera_that_shows_one_picture_breaks_nothing(clip_like):
+    """No covariance at all, then images again."""
+    task, features, _ = clip_like
+    still = np.repeat(features[:1], 100, axis=0)
+    assert np.isfinite(Keel().start(task).run(np.concatenate([still, features[:100]])).probabilities).all()

@@ -51,23 +51,32 @@ class Block:
         return (Image(self, row) for row in range(len(self)))
 
     @cached_property
-    def view_cosines(self) -> Array:
-        """(B, V, C): every view against every text prototype."""
+    def _under_text(self) -> tuple[Array, Array, Doubles]:
+        """(B, V, C): the logits of every view; (B,): the logit scales; (B, 2): what a temper knows after each."""
         count, views, dim = self.views.shape
         text = self.task.text_prototypes if self.text is None else self.text
-        return (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
-
-    @cached_property
-    def tempered(self) -> tuple[Array, Doubles]:
-        """(B,): the logit scale of each image; (B, 2): what its temper knows after each."""
+        logits = (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
         if self.temper is None:
-            return np.full(len(self), self.task.logit_scale, np.float32), np.zeros((len(self), 2))
-        return self.temper.scales(self.view_cosines[:, 0])
+            scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 2))
+        else:
+            scales, after = self.temper.scales(logits[:, 0])
+        logits *= scales[:, None, None]
+        return logits, scales, after
 
-    @cached_property
+    @property
     def view_logits(self) -> Array:
-        """(B, V, C): the cosines, times each image's logit scale."""
-        return self.view_cosines * self.tempered[0][:, None, None]
+        """(B, V, C): every view against every text prototype."""
+        return self._under_text[0]
+
+    @property
+    def logit_scales(self) -> Array:
+        """(B,): what made logits of each image's cosines."""
+        return self._under_text[1]
+
+    @property
+    def tempered(self) -> Doubles:
+        """(B, 2): what the temper knows after each image."""
+        return self._under_text[2]
 
     @cached_property
     def view_entropies(self) -> Array:
@@ -179,7 +188,7 @@ class Image:
     @property
     def logit_scale(self) -> np.float32:
         """What makes logits of its cosines."""
-        return np.float32(self.block.tempered[0][self.row])
+        return np.float32(self.block.logit_scales[self.row])
 
     @property
     def probabilities(self) -> Array:

@@ -49,11 +49,19 @@ class State:
             yield field.name, getattr(self, field.name)
 
 
-class Nothing(State):
-    """The state of a method that remembers nothing, and the base of states that name their arrays themselves."""
+class OwnArrays(State):
+    """Base of states that are no dataclass: they name their arrays themselves, and have no parts."""
+
+    def arrays(self) -> Arrays:
+        """None, unless a subclass has some."""
+        return {}
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         return iter(())
+
+
+class Nothing(OwnArrays):
+    """The state of a method that remembers nothing."""
 
 
 def fill(arrays: Arrays, values: Arrays) -> None:

@@ -11,7 +11,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
-from trimtab.engine.state import Nothing
+from trimtab.engine.state import OwnArrays
 
 CONFIDENCE = 0.6
 WINDOW = 200.0  # images that the mean confidence speaks of
@@ -22,7 +22,7 @@ SLOPE = 3.0  # a step in log scale per difference in confidence: near Newton's
 SEEN, LOG_SCALE = range(2)  # places in the array of figures
 
 
-class TextTemper(Nothing):
+class TextTemper(OwnArrays):
     """Two running figures. A block asks for its scales when it is opened; `take_in` makes one image count."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class TextTemper(Nothing):
 
     def take_in(self, image: Image) -> None:
         """Make the image count for those that come."""
-        self.figures[:] = image.block.tempered[1][image.row]
+        self.figures[:] = image.block.tempered[image.row]
 
 
 @njit(fastmath=VECTORIZE, nogil=True)

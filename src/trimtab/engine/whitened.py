@@ -9,7 +9,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block, Image
-from trimtab.engine.state import Nothing
+from trimtab.engine.state import OwnArrays
 from trimtab.engine.whitening import fit_classes
 
 FIRST_FIT = 16  # images
@@ -19,7 +19,7 @@ LONGEST_WAIT = 256  # images between two fits; or as many as dimensions, so that
 SEEN, NEXT_FIT, AGREEMENT = range(3)  # places in the array of figures
 
 
-class WhitenedMemory(Nothing):
+class WhitenedMemory(OwnArrays):
     """A ring of images, and linear scores (C, d) of the classes."""
 
     def __init__(self, text: Array, slots: int, strength: float) -> None:

@@ -27,7 +27,7 @@ ROUNDS = 4  # of posteriors and means; more change little
 FIRST_CONFIDENCE, MOST_CONFIDENCE = 0.55, 0.9  # the text's mean confidence in the posteriors: at first, and at most
 LEAST_SHRINKAGE = 0.1  # of the covariance; with fewer images than dimensions, up to one half
 MOST_KAPPA = 1e4
-FEW = 256  # images to find a mean on: of lengths, of the text's confidence
+FEW = 256  # images to find the text's mean confidence on
 
 
 class _Whitening:
