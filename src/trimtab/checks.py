@@ -107,13 +107,24 @@ def predictions_are_distributions(method: Method, task: Task, features: Array) -
     assert (result.labels == result.probabilities.argmax(axis=1)).all(), "labels are not the most probable classes"
 
 
-def predict_writes_nothing(method: Method, task: Task, features: Array) -> None:
-    """`predict` leaves the state as it was."""
-    stream = _warm(method, task, features)
-    before = _snapshot(stream)
-    for views in features[-5:]:
-        stream.predict(views)
-    _assert_same_state(before, stream, "predict changed the state")
+def predict_foretells_step(method: Method, task: Task, features: Array) -> None:
+    """`predict` gives what `step` then gives, bit for bit, and leaves no trace; nor does `read`."""
+    stream, unseen = method.start(task), method.start(task)
+    for number, views in enumerate(features[: 2 * len(features) // 3]):
+        unseen.step(views)
+        if number >= 20 and number % 7:
+            stream.step(views)
+            continue
+        before = _snapshot(stream)
+        stream.predict(features[-1])  # another image: nothing of it may stay where the next answer could see it
+        stream.read(features[-2])
+        foretold = stream.predict(views)
+        _assert_same_state(before, stream, "predict or read changed the state")
+        stepped = stream.step(views)
+        for name, part in stepped.parts.items():
+            assert np.array_equal(foretold.parts[name], part), f"predict does not foretell what step says in {name}"
+        assert np.array_equal(foretold.probabilities, stepped.probabilities), "predict does not foretell step's answer"
+    _assert_same_state(_snapshot(unseen), stream, "a stream that was asked ends in another state than one that was not")
 
 
 def save_and_load_continue(method: Method, task: Task, features: Array) -> None:
@@ -210,7 +221,7 @@ def bad_inputs_are_refused(method: Method, task: Task, features: Array) -> None:
 CHECKS: tuple[Check, ...] = (
     step_equals_run,
     predictions_are_distributions,
-    predict_writes_nothing,
+    predict_foretells_step,
     save_and_load_continue,
     reset_restores,
     inputs_are_left_alone,

@@ -39,6 +39,9 @@ class Steps(Protocol):
     def step(self, image: Image, state: Any) -> dict[str, Array]:
         """Take in an image and predict it, in the method's order."""
 
+    def foretell(self, image: Image, state: Any) -> dict[str, Array]:
+        """What `step` would answer; it may write, and the stream puts the state back."""
+
     def predict(self, image: Image, state: Any) -> dict[str, Array]:
         """Predict an image; nothing is written."""
 
@@ -85,8 +88,9 @@ class Predictions:
 class Stream:
     """A method, a task and what has been learned so far.
 
-    `step` takes one image, `run` many: the same numbers, much faster. Images are taken in as they come; `predict` looks
-    without learning. `save` and `load` keep what was learned, `copy` is a snapshot to go back to, `reset` forgets.
+    `step` takes one image, `run` many: the same numbers, much faster. Images are taken in as they come; `predict` says
+    what `step` would say and leaves no trace. `save` and `load` keep what was learned, `copy` is a snapshot to go back
+    to, `reset` forgets.
 
     An image is taken in wholly or not at all: Ctrl-C waits until the image at hand is done, and `seen` says how many
     are. Should anything else break off a step (memory that runs out, an error in a method of your own), the stream says
@@ -121,11 +125,42 @@ class Stream:
         """Take in one image, (V, d) or (d,), and predict it."""
         image = self._given.one_image(views, self._size)
         with HoldInterrupts():
-            return _first(self._walk(image))
+            return _prediction(*next(self._walk(image)))
 
     def predict(self, views: ArrayLike) -> Prediction:
-        """Predict one image, (V, d) or (d,), without taking it in: nothing is written."""
-        return _first(self._walk(self._given.one_image(views, self._size), learn=False))
+        """What `step` would answer of one image, (V, d) or (d,), without a trace: it is taken in, and out again.
+
+        Methods that store an image before they predict it count on finding it there: without it, a class that holds
+        nothing yet would compete with classes that do.
+        """
+        image = self._given.one_image(views, self._size)
+        with HoldInterrupts():
+            return self._look(image)
+
+    def read(self, views: ArrayLike) -> Prediction:
+        """What the state as it is says of one image, which has no part in it: the bare formulas.
+
+        For studies of a state. Of a stream that is frozen, or not to learn from the image, ask `predict`.
+        """
+        self._refuse_half_learned()
+        (block,) = self._blocks(self._given.one_image(views, self._size))
+        self.state.open(block)
+        parts = self.method.predict(next(iter(block)), self.state)
+        return _prediction(parts, self.fusion.combine(parts))
+
+    def _look(self, views: Array) -> Prediction:
+        """The answer of a step whose writes are taken back."""
+        self._refuse_half_learned()
+        (block,) = self._blocks(views)
+        self.state.open(block)
+        put_back = self.state.hold()
+        self._whole = False
+        try:
+            parts = self.method.foretell(next(iter(block)), self.state)
+            return _prediction(parts, self.fusion.combine(parts))
+        finally:
+            put_back()
+            self._whole = True
 
     def run(
         self,
@@ -161,21 +196,17 @@ class Stream:
                 progress(done)
         return Predictions(parts, probabilities, probabilities.argmax(axis=1))
 
-    def _walk(self, views: Array, learn: bool = True) -> Iterator[tuple[dict[str, Array], Array]]:
-        """Yield each image's parts and their fusion, one after the other."""
+    def _walk(self, views: Array) -> Iterator[tuple[dict[str, Array], Array]]:
+        """Take in each image, one after the other; yield its parts and their fusion."""
         self._refuse_half_learned()
         for block in self._blocks(views):
             self.state.open(block)
             for image in block:
-                if learn:
-                    self._whole = False
-                    parts = self.method.step(image, self.state)
-                    fused = self.fusion.step(parts)
-                    self._seen += 1
-                    self._whole = True
-                else:
-                    parts = self.method.predict(image, self.state)
-                    fused = self.fusion.combine(parts)
+                self._whole = False
+                parts = self.method.step(image, self.state)
+                fused = self.fusion.step(parts)
+                self._seen += 1
+                self._whole = True
                 yield parts, fused
 
     def _refuse_half_learned(self) -> None:
@@ -279,6 +310,5 @@ def _inputs_of(method: Steps, task: Task) -> tuple[_Inputs, int]:
     return pixels, task.image_prompts.input_size
 
 
-def _first(walk: Iterator[tuple[dict[str, Array], Array]]) -> Prediction:
-    parts, fused = next(walk)
+def _prediction(parts: dict[str, Array], fused: Array) -> Prediction:
     return Prediction({name: part.copy() for name, part in parts.items()}, fused, int(fused.argmax()))

@@ -12,8 +12,8 @@ What a method makes of the products of one class is a read-out (readouts.py). Re
 when it opens; a write recomputes those of the written class for the images that follow, and only those.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,23 @@ class Follower(Protocol):
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """A slot of a class was written; it matters to the block's images from `first_image` on."""
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """The last write of a slot was taken back, after `replacing` was called for what it had put there."""
+
+
+class _Overwritten(NamedTuple):
+    """What a slot held before a write, and what the block's images from `row` on had in common with it."""
+
+    label: int
+    slot: int
+    row: int
+    feature: Array
+    products: Array
+    gram: Array
+    score: np.float32
+    source: np.int64
+    occupied: np.float32
 
 
 class Bank:
@@ -69,6 +86,7 @@ class Bank:
         self._block: Block | None = None  # the open one
         self._among: Array = np.zeros((0, 0), np.float32)
         self._followers: list[Follower] = []
+        self._overwritten: list[_Overwritten] | None = None  # while the bank is held
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved."""
@@ -95,6 +113,32 @@ class Bank:
         self._block = block
         for follower in self._followers:
             follower.open()
+
+    @property
+    def held(self) -> bool:
+        """Whether writes are being remembered, to be taken back."""
+        return self._overwritten is not None
+
+    def hold(self) -> Callable[[], None]:
+        """Remember every write from now on; what is returned takes them back, and the bank is bit for bit as before.
+
+        The open block stays open: the tables of its images follow.
+        """
+        self._overwritten = []
+        return self._put_back
+
+    def _put_back(self) -> None:
+        overwritten, self._overwritten = self._overwritten or [], None
+        for label, slot, row, feature, products, gram, score, source, occupied in reversed(overwritten):
+            for follower in self._followers:
+                follower.replacing(label, slot, row)
+            self.features[label, slot], self.products[label, slot, row:] = feature, products
+            self.gram[label, slot] = gram
+            self.gram[label, :, slot] = gram
+            self.scores[label, slot], self.sources[label, slot] = score, source
+            self.occupied[label, slot] = occupied
+            for follower in self._followers:
+                follower.restored(label, slot, row)
 
     def row(self, image: Image) -> int:
         """The image's place in the open block; an image of another block is refused, whose products are not here."""
@@ -124,6 +168,8 @@ class Bank:
         `payload` goes to the followers, for the one that keeps more of an item than its feature.
         """
         row = self.row(image)
+        if self._overwritten is not None:
+            self._overwritten.append(self._held_by(label, slot, row))
         for follower in self._followers:
             follower.replacing(label, slot, row)
         if feature is None:
@@ -141,6 +187,19 @@ class Bank:
         self.occupied[label, slot] = 1
         for follower in self._followers:
             follower.written(label, slot, row, payload)
+
+    def _held_by(self, label: int, slot: int, row: int) -> _Overwritten:
+        return _Overwritten(
+            label,
+            slot,
+            row,
+            self.features[label, slot].copy(),
+            self.products[label, slot, row:].copy(),
+            self.gram[label, slot].copy(),
+            self.scores[label, slot],
+            self.sources[label, slot],
+            self.occupied[label, slot],
+        )
 
     def count(self, section: str, label: int) -> int:
         """How many items a class holds in a section."""

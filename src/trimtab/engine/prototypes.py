@@ -39,6 +39,11 @@ class Prototypes:
         if self._slots.start <= slot < self._slots.stop:
             self._marked.add(label)
 
+    def restored(self, label: int, slot: int, first_image: int) -> None:  # noqa: ARG002
+        """Forget the mark: whoever holds the bank holds the prototypes, too."""
+        if self._slots.start <= slot < self._slots.stop:
+            self._marked.discard(label)
+
     def renew(self) -> list[int]:
         """Recompute the prototypes of the marked classes; which ones they were."""
         labels = sorted(self._marked)

@@ -3,7 +3,7 @@
 Because a state is only arrays, saving, loading, copying and counting its memory are written once, here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -36,6 +36,28 @@ class State:
             if isinstance(part, Bank | State):
                 part.open(block)
 
+    def hold(self) -> Callable[[], None]:
+        """Remember everything; what is returned puts all of it back, bit for bit.
+
+        A part that knows what it overwrites has a `hold` of its own, as a Bank has; of others every array is copied.
+        """
+        copies, undo = {}, []
+        for name, part in self._parts():
+            if isinstance(part, np.ndarray):
+                copies[name] = (part, part.copy())
+            elif hasattr(part, "hold"):
+                undo.append(part.hold())
+            else:
+                copies |= {f"{name}.{inner}": (array, array.copy()) for inner, array in part.arrays().items()}
+
+        def put_back() -> None:
+            for back in undo:
+                back()
+            for live, before in copies.values():
+                live[...] = before
+
+        return put_back
+
     def banks(self) -> Iterator[Bank]:
         """Every bank of the state: where the images are that a method keeps."""
         for _, part in self._parts():
@@ -55,6 +77,11 @@ class OwnArrays(State):
     def arrays(self) -> Arrays:
         """None, unless a subclass has some."""
         return {}
+
+    def hold(self) -> Callable[[], None]:
+        """Copy every array; what is returned puts them back."""
+        copies = {name: array.copy() for name, array in self.arrays().items()}
+        return lambda: fill(self.arrays(), copies)
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         return iter(())

@@ -5,6 +5,8 @@ Taking in an image is one row of a ring. Now and then, more often while the stre
 of the number of images seen, so a block gives the same numbers as one image at a time.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from trimtab.engine.arrays import Array, Arrays
@@ -47,6 +49,24 @@ class WhitenedMemory(OwnArrays):
         """Score a block's images by the classes as they are fitted now."""
         self._block = block
         self._scores = block.queries @ self.weights.T + self.offsets
+
+    def hold(self) -> Callable[[], None]:
+        """Remember what the next image overwrites; what is returned puts it back."""
+        figures = self.figures.copy()
+        place = int(figures[SEEN]) % len(self.features)
+        row = self.features[place].copy()
+        model = (self.weights, self.offsets, self.reliability) if figures[SEEN] + 1 == figures[NEXT_FIT] else ()
+        fitted = [array.copy() for array in model]
+
+        def put_back() -> None:
+            refitted = self.figures[NEXT_FIT] != figures[NEXT_FIT]
+            self.features[place], self.figures[:] = row, figures
+            for live, before in zip(model, fitted, strict=True):
+                live[:] = before
+            if refitted and self._block is not None:
+                self.open(self._block)
+
+        return put_back
 
     @property
     def fitted(self) -> bool:

@@ -88,6 +88,13 @@ class Method(ABC):
         self.observe(image, state)
         return parts
 
+    def foretell(self, image: Image, state: Any) -> dict[str, Array]:
+        """What `step` would answer. It may write, and whoever asks puts the state back.
+
+        Override it where a step does something costly after its answer is known.
+        """
+        return self.step(image, state)
+
     @property
     def writes_first(self) -> bool:
         """Whether an image is taken in before it is predicted, as in the papers."""

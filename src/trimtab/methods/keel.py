@@ -137,11 +137,14 @@ class Keel(CacheMethod, WeighedMethod):
         )
 
     def step(self, image: Image, state: KeelState) -> dict[str, Array]:
-        """MCP's step, then the memory's word, which is always that of the images before."""
-        parts = self.mcp.step(image, state.mcp)
-        parts["whitened"] = self._whitened(image, state)
+        """The answer, then what the memory learns of the image."""
+        parts = self.foretell(image, state)
         self._learn(image, parts, state)
         return parts
+
+    def foretell(self, image: Image, state: KeelState) -> dict[str, Array]:
+        """MCP's step, then the memory's word, which is always that of the images before."""
+        return {**self.mcp.step(image, state.mcp), "whitened": self._whitened(image, state)}
 
     def observe(self, image: Image, state: KeelState) -> None:
         """A whole step: what the memory is worth depends on the prediction."""
