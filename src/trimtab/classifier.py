@@ -15,6 +15,7 @@ from trimtab import arguments
 from trimtab.encoders.base import Encoder, image_prompts, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
+from trimtab.guard.rules import Guard
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, make_views
 from trimtab.look_ahead import LookAhead, Rows
@@ -43,7 +44,8 @@ class Classifier:
     `labels` are what images may show, in words. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name
     or a method with parameters of your own ("zero_shot" does not adapt). With more `views`, random crops of each image
     are looked at as well; they depend on the image and the seed alone. `context`, a file of `trimtab learn coop` or of
-    CoOp's program, takes the place of the templates; it was trained on labels of other images.
+    CoOp's program, takes the place of the templates; it was trained on labels of other images. `guard` says what may be
+    learned from (docs/guards.md); False leaves the method as it was published.
     """
 
     def __init__(
@@ -57,8 +59,10 @@ class Classifier:
         context: Path | str | None = None,
         views: int = 1,
         seed: int = 0,
+        guard: bool | Guard = True,
     ) -> None:
         check_view_options(views, seed)
+        wanted = Guard() if guard is True else guard or None
         labels = arguments.names("labels", labels)
         if len(labels) < 2:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
@@ -86,7 +90,7 @@ class Classifier:
             text_tower=tower if "text_tower" in chosen.needs else None,
             image_prompts=image_prompts(encoder, labels, chosen.name) if self._by_pixels else None,
         )
-        self.stream: Stream = chosen.start(self.task)
+        self.stream: Stream = chosen.start(self.task, wanted)
 
     @property
     def seen(self) -> int:

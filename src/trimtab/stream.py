@@ -1,7 +1,6 @@
 """Stream: a method at work on a task. This is what users hold."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -9,16 +8,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimtab import arguments
-from trimtab.engine import inputs, pixels
+from trimtab.engine import inputs
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block, Image
+from trimtab.engine.given import inputs_of
 from trimtab.engine.moving_text import RunningText
 from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
 from trimtab.errors import TrimtabError
 from trimtab.fusion.weights import Fusion
+from trimtab.guard.admission import Verdict
+from trimtab.guard.rules import Guard, make_guard
+from trimtab.guard.watch import STRETCH, Watch, source_numbers
 from trimtab.interrupts import HoldInterrupts
-from trimtab.notebook import prediction_html, predictions_html, stream_html
+from trimtab.notebook import stream_html
+from trimtab.predictions import Prediction as Prediction
+from trimtab.predictions import Predictions as Predictions
+from trimtab.predictions import prediction_of
 from trimtab.registry import make_method
 from trimtab.task import Task
 
@@ -48,6 +54,9 @@ class Steps(Protocol):
     def look(self, task: Task, views: Array, first: int, text: Array | None) -> Block:
         """A block of images as the text sees them."""
 
+    def items_left(self, state: Any) -> None:
+        """Items were taken out of the state's banks: make what depends on them true."""
+
     def moving_text(self, state: Any) -> RunningText | None:
         """The text, if the method moves it along the stream."""
 
@@ -56,33 +65,6 @@ class Steps(Protocol):
 
     def parameters(self) -> dict[str, Any]:
         """The hyper-parameters by name."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What a method says of one image: part name -> (C,), the fused probabilities (C,), and the best class."""
-
-    parts: dict[str, Array]
-    probabilities: Array
-    label: int
-
-    def _repr_html_(self) -> str:
-        return prediction_html(self)
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """What a method says of N images: part name -> (N, C), fused probabilities (N, C), and best classes (N,)."""
-
-    parts: dict[str, Array]
-    probabilities: Array
-    labels: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def _repr_html_(self) -> str:
-        return predictions_html(self)
 
 
 class Stream:
@@ -99,16 +81,18 @@ class Stream:
     `note` is yours: facts that JSON can hold, saved with what was learned and there again after `load`.
     """
 
-    def __init__(self, method: Steps, task: Task) -> None:
+    def __init__(self, method: Steps, task: Task, guard: Guard | None = None) -> None:
         self.method = arguments.instance("method", method, Steps, "a method such as MCP()")
         self.task = arguments.instance("task", task, Task, "a trimtab.Task")
-        self._given, self._size = _inputs_of(method, task)
+        self.guard = guard if guard is None else arguments.instance("guard", guard, Guard, "a trimtab.Guard")
+        self._given, self._size = inputs_of(method.name, method.needs, task)
         self.reset()
 
     def reset(self) -> None:
         """Forget everything: the stream is as new."""
         self.state: Any = self.method.new_state(self.task)
         self.fusion = self.method.new_fusion(self.task)
+        self.watch = Watch(self.guard, self.task) if self.guard and self.state.arrays() else None
         self._seen = np.zeros(1, np.int64)
         self._whole = True  # False while an image is being taken in
         self.note: dict[str, Any] = {}
@@ -121,11 +105,15 @@ class Stream:
     def _repr_html_(self) -> str:
         return stream_html(self)
 
-    def step(self, views: ArrayLike) -> Prediction:
-        """Take in one image, (V, d) or (d,), and predict it."""
-        image = self._given.one_image(views, self._size)
+    def step(self, views: ArrayLike, source: str | None = None) -> Prediction:
+        """Take in one image, (V, d) or (d,), and predict it.
+
+        `source` says who sent it, for a guard's quota and for `forget`.
+        """
+        image, sources = self._given.one_image(views, self._size), source_numbers([source], 1)
         with HoldInterrupts():
-            return _prediction(*next(self._walk(image)))
+            ((parts, fused),) = self._walk(image, sources)
+            return prediction_of(parts, fused)
 
     def predict(self, views: ArrayLike) -> Prediction:
         """What `step` would answer of one image, (V, d) or (d,), without a trace: it is taken in, and out again.
@@ -146,20 +134,17 @@ class Stream:
         (block,) = self._blocks(self._given.one_image(views, self._size))
         self.state.open(block)
         parts = self.method.predict(next(iter(block)), self.state)
-        return _prediction(parts, self.fusion.combine(parts))
+        return prediction_of(parts, self.fusion.combine(parts))
 
     def _look(self, views: Array) -> Prediction:
         """The answer of a step whose writes are taken back."""
         self._refuse_half_learned()
         (block,) = self._blocks(views)
         self.state.open(block)
-        put_back = self.state.hold()
         self._whole = False
         try:
-            parts = self.method.foretell(next(iter(block)), self.state)
-            return _prediction(parts, self.fusion.combine(parts))
+            return prediction_of(*self._passed_by(next(iter(block))))
         finally:
-            put_back()
             self._whole = True
 
     def run(
@@ -168,25 +153,28 @@ class Stream:
         *,
         block: int = BLOCK,
         keep_parts: bool = True,
+        sources: Sequence[str | None] | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Predictions:
         """Take in N images, (N, V, d) or (N, d), and predict each: the same as N steps.
 
         `features` may be a memory map or a feature store; it is read block by block. `keep_parts=False` keeps only the
-        fused probabilities, a quarter of MCP's memory. `progress` is called with the number of images done.
+        fused probabilities, a quarter of MCP's memory. `sources` says who sent each image, for a guard's quota and for
+        `forget`. `progress` is called with the number of images done.
         """
         rows = inputs.stream_rows(features)
         arguments.switch("keep_parts", keep_parts)
         arguments.callback("progress", progress)
         images, _ = self._given.stream_shape(rows, self._size)
         self._given.refuse_bad_rows(rows, self._size)  # before the first image is written
+        numbers = source_numbers(sources, images)
         names = self.method.parts if keep_parts else ()
         parts: dict[str, Array] = {name: np.empty((images, self.task.classes), np.float32) for name in names}
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
         done = 0
         for views in self._given.blocks(rows, self._size, block):
             with HoldInterrupts() as interrupts:
-                for image_parts, fused in self._walk(views):
+                for image_parts, fused in self._walk(views, numbers[done : done + len(views)]):
                     for name in names:
                         parts[name][done] = image_parts[name]
                     probabilities[done] = fused
@@ -196,18 +184,88 @@ class Stream:
                 progress(done)
         return Predictions(parts, probabilities, probabilities.argmax(axis=1))
 
-    def _walk(self, views: Array) -> Iterator[tuple[dict[str, Array], Array]]:
+    def _walk(self, views: Array, sources: NDArray[np.int64]) -> Iterator[tuple[dict[str, Array], Array]]:
         """Take in each image, one after the other; yield its parts and their fusion."""
         self._refuse_half_learned()
-        for block in self._blocks(views):
-            self.state.open(block)
+        start = self.seen
+        for stretch in self._stretches(views):
+            for block in self._blocks(stretch):
+                yield from self._take_in(block, sources[block.first - start :][: len(block)])
+            self._look_back()
+
+    def _take_in(self, block: Block, sources: NDArray[np.int64]) -> Iterator[tuple[dict[str, Array], Array]]:
+        """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
+        self.state.open(block)
+        verdicts = None if self.watch is None else self.watch.judge(block, sources)
+        answers: list[int] = []
+        try:
             for image in block:
                 self._whole = False
-                parts = self.method.step(image, self.state)
-                fused = self.fusion.step(parts)
+                if verdicts is None or verdicts[image.row] == Verdict.LEARNED:
+                    parts = self.method.step(image, self.state)
+                    fused = self.fusion.step(parts)
+                else:
+                    parts, fused = self._passed_by(image)
+                    self.state.pass_by(image)
                 self._seen += 1
                 self._whole = True
+                if verdicts is not None:
+                    answers.append(int(fused.argmax()))
                 yield parts, fused
+        finally:
+            if self.watch is not None:
+                self.watch.answered(block, sources, answers)
+
+    def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
+        """What a step would answer of an image of the open block, with its writes taken back."""
+        put_back = self.state.hold()
+        try:
+            parts = self.method.foretell(image, self.state)
+            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(parts)
+        finally:
+            put_back()
+
+    def _stretches(self, views: Array) -> Iterator[Array]:
+        """The images up to each point where a guard looks back."""
+        first = 0
+        while first < len(views):
+            last = len(views) if self.watch is None else first + STRETCH - self.seen % STRETCH
+            yield views[first:last]
+            first = last
+
+    def _look_back(self) -> None:
+        """At the end of a stretch: let go of what should not have been learned."""
+        if self.watch is None or self.seen % STRETCH:
+            return
+        if self.watch.has_to_start_over():
+            self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
+        for bank in self.state.banks():
+            gone = self.watch.contradicted(bank, self.seen)
+            if gone is not None and gone.any():
+                bank.drop(gone)
+                self.method.items_left(self.state)
+
+    def forget(self, source: str) -> int:
+        """Let go of every item that was learned from a source; how many there were."""
+        arguments.text("source", source)
+        self._refuse_half_learned()
+        if self.watch is None:
+            raise TrimtabError("Sources are known only to a stream with a guard; start it with guard=Guard().")
+        with HoldInterrupts():
+            count = self.state.forget(self.watch.positions_of(source))
+            if count is None:
+                raise TrimtabError(
+                    f"{self.method.name} does not keep which image an item came from, so it cannot forget a source; "
+                    "go back to a state from before, or reset."
+                )
+            self.method.items_left(self.state)
+        return count
+
+    def why(self, position: int) -> str:
+        """Why an image, counted from 0, was learned from or not."""
+        if self.watch is None:
+            return "Learned: no guard is on."
+        return self.watch.why(arguments.whole("position", position, least=0), self.seen)
 
     def _refuse_half_learned(self) -> None:
         if not self._whole:
@@ -230,12 +288,14 @@ class Stream:
         found: Arrays = {"seen": self._seen}
         found.update({f"state.{name}": array for name, array in self.state.arrays().items()})
         found.update({f"fusion.{name}": array for name, array in self.fusion.arrays().items()})
+        if self.watch is not None:
+            found.update({f"guard.{name}": array for name, array in self.watch.arrays().items()})
         return found
 
     def copy(self) -> "Stream":
         """An independent stream that has learned the same: a snapshot to go back to."""
         self._refuse_half_learned()
-        other = Stream(self.method, self.task)
+        other = Stream(self.method, self.task, self.guard)
         fill(other.arrays(), self.arrays())
         other.note = self.note.copy()
         return other
@@ -249,7 +309,8 @@ class Stream:
         self._refuse_half_learned()
         method, task = self.method, self.task
         names, parameters = list(task.class_names), method.parameters()
-        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays(), self.note)
+        guard = None if self.guard is None else self.guard.parameters()
+        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays(), self.note, guard)
         write_state(arguments.place("path", path), saved)
 
     @classmethod
@@ -273,42 +334,10 @@ class Stream:
                 f"{path} was saved by {saved.method} with {saved.parameters}, "
                 f"not by {method.name} with {method.parameters()}."
             )
-        stream = cls(method, task)
+        stream = cls(method, task, None if saved.guard is None else make_guard(file, saved.guard))
         live = stream.arrays()
         if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in saved.arrays.items()}:
             raise TrimtabError(f"{path} does not hold the arrays that {method.name} keeps; save the state again.")
         fill(live, saved.arrays)
         stream.note = saved.note
         return stream
-
-
-class _Inputs(Protocol):
-    """What comes into a stream, checked: `engine.inputs` for features, `engine.pixels` for pixels."""
-
-    def one_image(self, views: ArrayLike, size: int) -> Any:
-        """(1, V, ...)."""
-
-    def stream_shape(self, features: Any, size: int) -> tuple[int, int]:
-        """(images, views)."""
-
-    def refuse_bad_rows(self, features: Any, size: int) -> None:
-        """Before the first image is written."""
-
-    def blocks(self, features: Any, size: int, at_once: int, /) -> Iterator[Any]:
-        """The stream, some images at a time."""
-
-
-def _inputs_of(method: Steps, task: Task) -> tuple[_Inputs, int]:
-    """How the method's images come, and the size that they must have: a dimension, or the side of a picture."""
-    if "pixels" not in method.needs:
-        return inputs, task.dim
-    if task.image_prompts is None:
-        raise TrimtabError(
-            f"{method.name} tunes prompts inside the image tower, so it needs images and an encoder "
-            "maple:<file>+<encoder>; features are not enough."
-        )
-    return pixels, task.image_prompts.input_size
-
-
-def _prediction(parts: dict[str, Array], fused: Array) -> Prediction:
-    return Prediction({name: part.copy() for name, part in parts.items()}, fused, int(fused.argmax()))

@@ -95,6 +95,12 @@ class Alignment:
         if not self._one_sided:
             self._exchange_near(label, old, old_matches)
 
+    def replace_all(self, units: Floats, present: NDArray[np.bool_]) -> None:
+        """Give every class its visual prototype at once, or none."""
+        self.present[...], self.units[...] = present, units
+        self.matches[...] = (self.units / self._temperature) @ self.text.T
+        self.refresh()
+
     def move_text(self, text: Floats) -> None:
         """Give every class another text prototype, unless all have moved less than `text_tolerance` allows."""
         moved = np.einsum("cd,cd->c", text - self.text, text - self.text).max()

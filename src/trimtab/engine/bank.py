@@ -39,6 +39,9 @@ class Follower(Protocol):
     def restored(self, label: int, slot: int, first_image: int) -> None:
         """The last write of a slot was taken back, after `replacing` was called for what it had put there."""
 
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """Items of a class were taken out between two blocks: each slot now holds what `slots` held; -1: nothing."""
+
 
 class _Overwritten(NamedTuple):
     """What a slot held before a write, and what the block's images from `row` on had in common with it."""
@@ -68,7 +71,7 @@ class Bank:
             raise TrimtabError(f"anchors must have the shape (classes, dim) = ({classes}, {dim}).")
         arguments.instance("sections", sections, Mapping, "a dictionary of slots by the section's name")
         self.sections: dict[str, slice] = {}
-        slots = 0 if anchors is None else 1
+        slots = self._first_slot = 0 if anchors is None else 1
         for name, size in sections.items():
             arguments.whole(f"sections[{name!r}]", size, least=0)
             self.sections[name] = slice(slots, slots + size)
@@ -139,6 +142,31 @@ class Bank:
             self.occupied[label, slot] = occupied
             for follower in self._followers:
                 follower.restored(label, slot, row)
+
+    def drop(self, gone: NDArray[np.bool_]) -> None:
+        """Take items out, (C, K); those behind them in their section move up. Open a block before going on."""
+        self._block = None
+        for label in np.flatnonzero(gone.any(axis=1)).tolist():
+            slots = np.full(gone.shape[1], -1, np.int64)
+            slots[: self._first_slot] = np.arange(self._first_slot)
+            for span in self.sections.values():
+                stay = np.flatnonzero((self.occupied[label, span] > 0) & ~gone[label, span]) + span.start
+                slots[span.start : span.start + len(stay)] = stay
+            empty = slots < 0
+            for array, nothing in ((self.features, 0), (self.scores, 0), (self.sources, -1), (self.occupied, 0)):
+                array[label] = array[label][slots]
+                array[label][empty] = nothing
+            self.gram[label] = self.gram[label][slots][:, slots]
+            self.gram[label][empty] = 0
+            self.gram[label][:, empty] = 0
+            for follower in self._followers:
+                follower.moved(label, slots)
+
+    def forget(self, positions: NDArray[np.int64]) -> int:
+        """Take out the items that came from these images of the stream; how many there were."""
+        gone = np.isin(self.sources, positions) & (self.sources >= 0)
+        self.drop(gone)
+        return int(gone.sum())
 
     def row(self, image: Image) -> int:
         """The image's place in the open block; an image of another block is refused, whose products are not here."""

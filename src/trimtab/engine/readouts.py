@@ -50,6 +50,9 @@ class ReadOut:
         if self._slots.start <= slot < self._slots.stop:
             self._compute(label, label + 1, first_image)
 
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """Nothing: the next block computes everything."""
+
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Nothing is saved: a read-out follows from the bank."""
         return {}
@@ -228,6 +231,13 @@ class NegativePenalties:
             item = slot - self._slots.start
             self.counts[label, item], self.marked[label, item] = self._overwritten.pop()
             self._add(label, label + 1, item, item + 1, first_image, 1)
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """What each item speaks against goes where the item goes."""
+        own = np.maximum(slots[self._slots] - self._slots.start, -1)
+        self.counts[label], self.marked[label] = self.counts[label][own], self.marked[label][own]
+        self.counts[label][own < 0] = 0
+        self.marked[label][own < 0] = 0
 
     def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
         kernels.add_penalties(

@@ -8,10 +8,11 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Arrays
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Block
+from trimtab.engine.block import Block, Image
 
 
 class State:
@@ -57,6 +58,18 @@ class State:
                 live[...] = before
 
         return put_back
+
+    def pass_by(self, image: Image) -> None:
+        """An image that nothing is learned from went by: tell the parts that count it all the same."""
+        for _, part in self._parts():
+            if hasattr(part, "pass_by"):
+                part.pass_by(image)
+
+    def forget(self, positions: NDArray[np.int64]) -> int | None:
+        """Let go of the items that came from these images; how many there were, None if no part can tell."""
+        counts = [part.forget(positions) for _, part in self._parts() if hasattr(part, "forget")]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
 
     def banks(self) -> Iterator[Bank]:
         """Every bank of the state: where the images are that a method keeps."""

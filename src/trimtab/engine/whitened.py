@@ -8,6 +8,7 @@ of the number of images seen, so a block gives the same numbers as one image at 
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block, Image
@@ -28,6 +29,7 @@ class WhitenedMemory(OwnArrays):
         classes, dim = text.shape
         self._text, self._strength = text, strength
         self.features: Array = np.zeros((slots, dim), np.float32)
+        self.sources = np.full(slots, -1, np.int64)  # position in the stream of each image
         self.weights: Array = np.zeros((classes, dim), np.float32)
         self.offsets: Array = np.zeros(classes, np.float32)
         self.reliability: Array = np.zeros(classes, np.float32)
@@ -39,6 +41,7 @@ class WhitenedMemory(OwnArrays):
         """Everything learned."""
         return {
             "features": self.features,
+            "sources": self.sources,
             "weights": self.weights,
             "offsets": self.offsets,
             "reliability": self.reliability,
@@ -54,13 +57,13 @@ class WhitenedMemory(OwnArrays):
         """Remember what the next image overwrites; what is returned puts it back."""
         figures = self.figures.copy()
         place = int(figures[SEEN]) % len(self.features)
-        row = self.features[place].copy()
+        row, source = self.features[place].copy(), self.sources[place]
         model = (self.weights, self.offsets, self.reliability) if figures[SEEN] + 1 == figures[NEXT_FIT] else ()
         fitted = [array.copy() for array in model]
 
         def put_back() -> None:
             refitted = self.figures[NEXT_FIT] != figures[NEXT_FIT]
-            self.features[place], self.figures[:] = row, figures
+            self.features[place], self.sources[place], self.figures[:] = row, source, figures
             for live, before in zip(model, fitted, strict=True):
                 live[:] = before
             if refitted and self._block is not None:
@@ -85,12 +88,28 @@ class WhitenedMemory(OwnArrays):
     def take_in(self, image: Image) -> None:
         """Remember an image, and fit the classes anew if it is time."""
         figures = self.figures
-        self.features[int(figures[SEEN]) % len(self.features)] = image.feature
+        place = int(figures[SEEN]) % len(self.features)
+        self.features[place], self.sources[place] = image.feature, image.position
         figures[SEEN] += 1
         if figures[SEEN] == figures[NEXT_FIT]:
             self._fit()
             if self._block is not None:
                 self.open(self._block)
+
+    def forget(self, positions: NDArray[np.int64]) -> int:
+        """Let go of images: others that are remembered take their rows, and the classes are fitted anew."""
+        held = self.sources >= 0
+        gone = np.isin(self.sources, positions) & held
+        stay = np.flatnonzero(held & ~gone)
+        if gone.any() and len(stay):
+            places = np.flatnonzero(gone)
+            others = stay[np.arange(len(places)) % len(stay)]
+            self.features[places], self.sources[places] = self.features[others], self.sources[others]
+            if self.fitted:
+                figures = self.figures.copy()
+                self._fit()
+                self.figures[NEXT_FIT] = figures[NEXT_FIT]
+        return int(gone.sum())
 
     def _fit(self) -> None:
         seen, slots = int(self.figures[SEEN]), len(self.features)

@@ -150,6 +150,10 @@ class Keel(CacheMethod, WeighedMethod):
         """A whole step: what the memory is worth depends on the prediction."""
         self.step(image, state)
 
+    def items_left(self, state: KeelState) -> None:
+        """MCP's caches have lost items; the memory keeps images of all classes alike."""
+        self.mcp.items_left(state.mcp)
+
     def predict(self, image: Image, state: KeelState) -> dict[str, Array]:
         """MCP's three parts, and what the memory adds."""
         return {**self.mcp.predict(image, state.mcp), "whitened": self._whitened(image, state)}

@@ -151,6 +151,10 @@ class MCPPlus(ThreeCacheMethod):
             text=RunningText(task.text_prototypes),
         )
 
+    def items_left(self, state: MCPPlusState) -> None:
+        """The prototypes have followed the bank; the align loss has to follow the prototypes."""
+        state.alignment.replace_all(state.prototypes.units, state.prototypes.lengths > 0)
+
     def moving_text(self, state: MCPPlusState) -> RunningText | None:
         """The text moves only in the released program's form."""
         return state.text if self.evolve_text else None
