@@ -11,11 +11,15 @@ from trimtab.notebook import prediction_html, predictions_html
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a method says of one image: part name -> (C,), the fused probabilities (C,), and the best class."""
+    """What a method says of one image: part name -> (C,), the fused probabilities (C,), and the best class.
+
+    `unknown` is the probability that it shows none of the classes, where a guard asks for that; else 0.
+    """
 
     parts: dict[str, Array]
     probabilities: Array
     label: int
+    unknown: float = 0.0
 
     def _repr_html_(self) -> str:
         return prediction_html(self)
@@ -23,11 +27,15 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a method says of N images: part name -> (N, C), fused probabilities (N, C), and best classes (N,)."""
+    """What a method says of N images: part name -> (N, C), fused probabilities (N, C), and best classes (N,).
+
+    `unknown` (N,) is the probability that each shows none of the classes, where a guard asks for that; else 0.
+    """
 
     parts: dict[str, Array]
     probabilities: Array
     labels: NDArray[np.int64]
+    unknown: Array | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -36,6 +44,7 @@ class Predictions:
         return predictions_html(self)
 
 
-def prediction_of(parts: dict[str, Array], fused: Array) -> Prediction:
+def prediction_of(parts: dict[str, Array], fused: Array, unknown: float = 0.0) -> Prediction:
     """A prediction that shares no array with whoever made it."""
-    return Prediction({name: part.copy() for name, part in parts.items()}, fused, int(fused.argmax()))
+    copies = {name: part.copy() for name, part in parts.items()}
+    return Prediction(copies, fused.copy(), int(fused.argmax()), float(unknown))

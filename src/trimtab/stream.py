@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +12,14 @@ from trimtab.engine import inputs
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block, Image
 from trimtab.engine.given import inputs_of
-from trimtab.engine.moving_text import RunningText
 from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
 from trimtab.errors import TrimtabError
-from trimtab.fusion.weights import Fusion
-from trimtab.guard.admission import Verdict
+from trimtab.guard.admission import Verdict, figures_of
+from trimtab.guard.correction import correct
+from trimtab.guard.health import HealthReport
 from trimtab.guard.rules import Guard, make_guard
+from trimtab.guard.snapshot import Snapshot
 from trimtab.guard.watch import STRETCH, Watch, source_numbers
 from trimtab.interrupts import HoldInterrupts
 from trimtab.notebook import stream_html
@@ -26,45 +27,11 @@ from trimtab.predictions import Prediction as Prediction
 from trimtab.predictions import Predictions as Predictions
 from trimtab.predictions import prediction_of
 from trimtab.registry import make_method
+from trimtab.steps import Steps
 from trimtab.task import Task
 
+Answer = tuple[dict[str, Array], Array, float]  # parts, their fusion, and the probability that no class is shown
 BLOCK = 64  # images per matrix product; more gains little and waits longer
-
-
-@runtime_checkable
-class Steps(Protocol):
-    """What a stream asks of a method. `trimtab.methods.base.Method` has it, but name, parts and verbs."""
-
-    name: ClassVar[str]
-    parts: ClassVar[tuple[str, ...]]
-    needs: ClassVar[frozenset[str]]
-
-    def new_state(self, task: Task) -> Any:
-        """What the method knows before the first image."""
-
-    def step(self, image: Image, state: Any) -> dict[str, Array]:
-        """Take in an image and predict it, in the method's order."""
-
-    def foretell(self, image: Image, state: Any) -> dict[str, Array]:
-        """What `step` would answer; it may write, and the stream puts the state back."""
-
-    def predict(self, image: Image, state: Any) -> dict[str, Array]:
-        """Predict an image; nothing is written."""
-
-    def look(self, task: Task, views: Array, first: int, text: Array | None) -> Block:
-        """A block of images as the text sees them."""
-
-    def items_left(self, state: Any) -> None:
-        """Items were taken out of the state's banks: make what depends on them true."""
-
-    def moving_text(self, state: Any) -> RunningText | None:
-        """The text, if the method moves it along the stream."""
-
-    def new_fusion(self, task: Task) -> Fusion:
-        """What makes one prediction of the parts."""
-
-    def parameters(self) -> dict[str, Any]:
-        """The hyper-parameters by name."""
 
 
 class Stream:
@@ -93,6 +60,7 @@ class Stream:
         self.state: Any = self.method.new_state(self.task)
         self.fusion = self.method.new_fusion(self.task)
         self.watch = Watch(self.guard, self.task) if self.guard and self.state.arrays() else None
+        self.good = Snapshot(self._learned_arrays()) if self.watch and self.watch.guard.snapshots else None
         self._seen = np.zeros(1, np.int64)
         self._whole = True  # False while an image is being taken in
         self.note: dict[str, Any] = {}
@@ -112,8 +80,8 @@ class Stream:
         """
         image, sources = self._given.one_image(views, self._size), source_numbers([source], 1)
         with HoldInterrupts():
-            ((parts, fused),) = self._walk(image, sources)
-            return prediction_of(parts, fused)
+            (answer,) = self._walk(image, sources)
+            return prediction_of(*answer)
 
     def predict(self, views: ArrayLike) -> Prediction:
         """What `step` would answer of one image, (V, d) or (d,), without a trace: it is taken in, and out again.
@@ -141,11 +109,16 @@ class Stream:
         self._refuse_half_learned()
         (block,) = self._blocks(views)
         self.state.open(block)
+        image = next(iter(block))
         self._whole = False
         try:
-            return prediction_of(*self._passed_by(next(iter(block))))
+            parts, fused = self._passed_by(image)
         finally:
             self._whole = True
+        if self.watch is None:
+            return prediction_of(parts, fused)
+        (doubt,) = self.watch.doubts_about(figures_of(block))
+        return prediction_of(parts, image.probabilities if self.watch.fallen else fused, doubt)
 
     def run(
         self,
@@ -171,37 +144,56 @@ class Stream:
         names = self.method.parts if keep_parts else ()
         parts: dict[str, Array] = {name: np.empty((images, self.task.classes), np.float32) for name in names}
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
+        unknown: Array = np.zeros(images, np.float32)
         done = 0
-        for views in self._given.blocks(rows, self._size, block):
+        head = (
+            0 if self.watch is None else STRETCH - self.seen % STRETCH
+        )  # else blocks would be cut where it looks back
+        for views in self._given.blocks(rows, self._size, block, min(head, block)):
             with HoldInterrupts() as interrupts:
-                for image_parts, fused in self._walk(views, numbers[done : done + len(views)]):
+                for image_parts, fused, doubt in self._walk(views, numbers[done : done + len(views)]):
                     for name in names:
                         parts[name][done] = image_parts[name]
-                    probabilities[done] = fused
+                    probabilities[done], unknown[done] = fused, doubt
                     done += 1
                     interrupts.arrive()
             if progress:
                 progress(done)
-        return Predictions(parts, probabilities, probabilities.argmax(axis=1))
+        return Predictions(parts, probabilities, probabilities.argmax(axis=1), unknown)
 
-    def _walk(self, views: Array, sources: NDArray[np.int64]) -> Iterator[tuple[dict[str, Array], Array]]:
-        """Take in each image, one after the other; yield its parts and their fusion."""
+    def _walk(self, views: Array, sources: NDArray[np.int64]) -> Iterator[Answer]:
+        """Take in each image, one after the other; yield its parts, their fusion, and whether it shows any class."""
         self._refuse_half_learned()
         start = self.seen
         for stretch in self._stretches(views):
             for block in self._blocks(stretch):
-                yield from self._take_in(block, sources[block.first - start :][: len(block)])
+                if self.watch is None:
+                    yield from self._learn_all(block)
+                else:
+                    yield from self._learn_some(block, sources[block.first - start :][: len(block)], self.watch)
             self._look_back()
 
-    def _take_in(self, block: Block, sources: NDArray[np.int64]) -> Iterator[tuple[dict[str, Array], Array]]:
+    def _learn_all(self, block: Block) -> Iterator[Answer]:
+        self.state.open(block)
+        for image in block:
+            self._whole = False
+            parts = self.method.step(image, self.state)
+            fused = self.fusion.step(parts)
+            self._seen += 1
+            self._whole = True
+            yield parts, fused, 0.0
+
+    def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answer]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
         self.state.open(block)
-        verdicts = None if self.watch is None else self.watch.judge(block, sources)
-        answers: list[int] = []
+        learned = (watch.judge(block, sources) == Verdict.LEARNED).tolist()
+        doubts, fallen = watch.doubts, watch.fallen
+        answers: list[np.intp] = []
+        agreed: list[bool] = []
         try:
             for image in block:
                 self._whole = False
-                if verdicts is None or verdicts[image.row] == Verdict.LEARNED:
+                if learned[image.row]:
                     parts = self.method.step(image, self.state)
                     fused = self.fusion.step(parts)
                 else:
@@ -209,12 +201,12 @@ class Stream:
                     self.state.pass_by(image)
                 self._seen += 1
                 self._whole = True
-                if verdicts is not None:
-                    answers.append(int(fused.argmax()))
-                yield parts, fused
+                answer = fused.argmax()
+                answers.append(answer)
+                agreed.append(all(part.argmax() == answer for part in parts.values()))
+                yield parts, image.probabilities if fallen else fused, doubts[image.row]
         finally:
-            if self.watch is not None:
-                self.watch.answered(block, sources, answers)
+            watch.answered(block, sources, answers, agreed)
 
     def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
         """What a step would answer of an image of the open block, with its writes taken back."""
@@ -235,15 +227,29 @@ class Stream:
 
     def _look_back(self) -> None:
         """At the end of a stretch: let go of what should not have been learned."""
-        if self.watch is None or self.seen % STRETCH:
+        watch = self.watch
+        if watch is None or self.seen % STRETCH:
             return
-        if self.watch.has_to_start_over():
+        if watch.has_to_start_over():
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
         for bank in self.state.banks():
-            gone = self.watch.contradicted(bank, self.seen)
+            gone = watch.contradicted(bank, self.seen)
             if gone is not None and gone.any():
                 bank.drop(gone)
                 self.method.items_left(self.state)
+        go_back = watch.look_back(self.seen)
+        if self.good is not None:
+            self.good.look_back(self.seen, watch, self._learned_arrays(), go_back=go_back)
+
+    def _learned_arrays(self) -> Arrays:
+        found: Arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
+        return found | {f"fusion.{name}": array for name, array in self.fusion.arrays().items()}
+
+    def health(self) -> HealthReport:
+        """What the stream has noticed of itself, over its last images and without labels."""
+        if self.watch is None:
+            raise TrimtabError("Only a stream with a guard watches itself; start it with guard=Guard().")
+        return self.watch.report(self.seen, self.state.banks())
 
     def forget(self, source: str) -> int:
         """Let go of every item that was learned from a source; how many there were."""
@@ -257,6 +263,25 @@ class Stream:
                 raise TrimtabError(
                     f"{self.method.name} does not keep which image an item came from, so it cannot forget a source; "
                     "go back to a state from before, or reset."
+                )
+            self.method.items_left(self.state)
+        return count
+
+    def correct(self, position: int, label: int, views: ArrayLike | None = None) -> int:
+        """Somebody knows what an image, counted from 0, shows: its items move to that class; how many there were.
+
+        An image that is not held, or no longer, is placed under its class if its features are given again.
+        """
+        arguments.whole("position", position, least=0)
+        if arguments.whole("label", label, least=0) >= self.task.classes:
+            raise TrimtabError(f"label must be below {self.task.classes}, the number of classes, not {label}.")
+        given = None if views is None else self._given.one_image(views, self._size)[0, 0]
+        self._refuse_half_learned()
+        with HoldInterrupts():
+            count = correct(self.state, position, label, given)
+            if count is None:
+                raise TrimtabError(
+                    f"{self.method.name} does not keep which image an item came from, so it cannot be corrected."
                 )
             self.method.items_left(self.state)
         return count
@@ -285,11 +310,11 @@ class Stream:
 
     def arrays(self) -> Arrays:
         """Every array that makes up what was learned, by name; the live ones, not copies."""
-        found: Arrays = {"seen": self._seen}
-        found.update({f"state.{name}": array for name, array in self.state.arrays().items()})
-        found.update({f"fusion.{name}": array for name, array in self.fusion.arrays().items()})
+        found: Arrays = {"seen": self._seen, **self._learned_arrays()}
         if self.watch is not None:
-            found.update({f"guard.{name}": array for name, array in self.watch.arrays().items()})
+            found |= {f"guard.{name}": array for name, array in self.watch.arrays().items()}
+        if self.good is not None:
+            found |= {f"good.{name}": array for name, array in self.good.arrays().items()}
         return found
 
     def copy(self) -> "Stream":

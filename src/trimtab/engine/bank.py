@@ -162,6 +162,26 @@ class Bank:
             for follower in self._followers:
                 follower.moved(label, slots)
 
+    def place(self, label: int, feature: Array, position: int) -> None:
+        """Give a class an item that is known to be of it, between two blocks: in the first section, and it stays there.
+
+        Its score is 0, the best there is; in a full section the worst item gives way.
+        """
+        self._block = None
+        section = next(iter(self.sections))
+        span = self.sections[section]
+        if span.start == span.stop:
+            return
+        free = self.free_slot(section, label)
+        slot = self.worst_slot(section, label) if free is None else free
+        self.features[label, slot] = feature
+        self.scores[label, slot], self.sources[label, slot], self.occupied[label, slot] = 0, position, 1
+        products = self.features[label] @ feature
+        self.gram[label, slot] = products
+        self.gram[label, :, slot] = products
+        for follower in self._followers:
+            follower.moved(label, np.arange(self.occupied.shape[1]))
+
     def forget(self, positions: NDArray[np.int64]) -> int:
         """Take out the items that came from these images of the stream; how many there were."""
         gone = np.isin(self.sources, positions) & (self.sources >= 0)

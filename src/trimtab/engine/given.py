@@ -22,8 +22,8 @@ class Inputs(Protocol):
     def refuse_bad_rows(self, features: Any, size: int) -> None:
         """Before the first image is written."""
 
-    def blocks(self, features: Any, size: int, at_once: int, /) -> Iterator[Any]:
-        """The stream, some images at a time."""
+    def blocks(self, features: Any, size: int, at_once: int, head: int = 0, /) -> Iterator[Any]:
+        """The stream, some images at a time, `head` of them first."""
 
 
 def inputs_of(name: str, needs: Collection[str], task: Task) -> tuple[Inputs, int]:

@@ -71,25 +71,25 @@ class Admission:
         self.record: Doubles = np.zeros((RECORD, 2))  # HIGHEST, MEAN of the last images learned
         self.origins = np.full(ORIGINS, NO_SOURCE, np.int64)  # the sources of the last images learned
         self.counts = np.zeros(3, np.int64)
-        self.places = np.zeros(0, np.int64)  # of the images judged last
+        self.places = self.nearest = np.zeros(0, np.int64)  # of the images judged last
 
     def arrays(self) -> Arrays:
         """What is saved."""
         names = ("held", "window", "medians", "record", "origins", "counts")
         return {name: getattr(self, name) for name in names}
 
-    def judge(self, block: Block, sources: NDArray[np.int64], verdicts: NDArray[np.int8]) -> Doubles:
+    def judge(self, block: Block, figures: Doubles, sources: NDArray[np.int64], verdicts: NDArray[np.int8]) -> Doubles:
         """Judge a block's images, each by those before it; `verdicts` (B,) holds some already, and gets the rest.
 
         Returns (B, 3) what it was judged by: the cosine with the nearest image, the nearness to its best text over that
-        to images, and the deviations above the median. `places` says where each image went in `held`; -1: nowhere.
+        to images, and the deviations above the median. `places` says where each image went in `held`, `nearest` which
+        of those before it was nearest; -1: none.
         """
         plain = np.ascontiguousarray(block.views[:, 0])
-        figures = figures_of(block)
-        near = self.held @ plain.T
+        near = plain @ self.held.T
         among = plain @ plain.T
         details = np.zeros((len(plain), 3))
-        self.places = np.full(len(plain), -1, np.int64)
+        self.places, self.nearest = np.full((2, len(plain)), -1, np.int64)
         _judge(
             plain,
             figures,
@@ -106,6 +106,7 @@ class Admission:
             verdicts,
             details,
             self.places,
+            self.nearest,
         )
         return details
 
@@ -114,7 +115,7 @@ class Admission:
         known = min(int(self.counts[LEARNED]), RECORD)
         if known == 0 or self._strange == 0 or self.counts[JUDGED] < RENEWED:
             return 0.0
-        return float((self._beyond(self.record[:known]) > self._strange).mean())
+        return _share_beyond(self.record[:known], self.medians, self._strange, self._floor)
 
     def forget_record(self) -> None:
         """What was learned is no longer there: judge only what is learned from now on."""
@@ -122,22 +123,44 @@ class Admission:
         self.origins[:] = NO_SOURCE
         self.counts[LEARNED] = 0
 
-    def _beyond(self, figures: Doubles) -> Doubles:
-        least = self._floor * self.medians[0, SPREAD]
-        deviations = np.maximum(DEVIATION * self.medians[1, :2], least)
-        beyond: Doubles = ((figures - self.medians[0, :2]) / deviations).max(axis=1)
-        return beyond
-
 
 def figures_of(block: Block) -> Doubles:
     """(B, 4): the highest text cosine of each image's plain view, their mean over the classes, and their spread.
 
     The last, NEARNESS, is found as the images held change.
     """
-    logits = block.view_logits[:, 0]
-    scales = np.asarray(block.logit_scales, np.float64)[:, None]
-    highest = logits.max(axis=1)
-    return np.stack([highest, logits.mean(axis=1), logits.std(axis=1), np.zeros_like(highest)], axis=1) / scales
+    figures = np.zeros((len(block), 4))
+    _figures(block.view_logits, block.logit_scales, figures)
+    return figures
+
+
+@njit(fastmath=VECTORIZE, nogil=True)
+def _figures(logits: Array, scales: Array, out: Doubles) -> None:
+    classes = logits.shape[2]
+    for image in range(len(logits)):
+        row = logits[image, 0]
+        highest, total, square = row[0], np.float32(0), np.float32(0)
+        for c in range(classes):
+            highest = max(highest, row[c])
+            total += row[c]
+        mean = total / np.float32(classes)
+        for c in range(classes):
+            square += (row[c] - mean) * (row[c] - mean)
+        out[image, HIGHEST], out[image, MEAN] = highest / scales[image], mean / scales[image]
+        out[image, SPREAD] = np.sqrt(square / np.float32(classes)) / scales[image]
+
+
+@njit(nogil=True)
+def _share_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> float:
+    """The share of images whose figures lie too many deviations above the medians."""
+    least, beyond = floor * medians[0, SPREAD], 0
+    for image in range(len(figures)):
+        for k in range(2):
+            deviation = max(DEVIATION * medians[1, k], least)
+            if figures[image, k] - medians[0, k] > strange * deviation:
+                beyond += 1
+                break
+    return beyond / len(figures)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -157,17 +180,23 @@ def _judge(
     verdicts: NDArray[np.int8],
     details: Doubles,
     places: NDArray[np.int64],
+    neighbors: NDArray[np.int64],
 ) -> None:
     duplicates, gap, strange, floor, quota = limits
     for image in range(len(plain)):
         if verdicts[image] != TO_LEARN:
             continue
         kept = min(counts[JUDGED], len(held))
-        nearest, usual = -1.0, 0.0
+        nearest, usual = np.float32(-1), np.float32(0)
+        cosines = near[image, :kept]
         for row in range(kept):
-            nearest = max(nearest, near[row, image])
-            usual += near[row, image]
+            nearest = max(nearest, cosines[row])
+            usual += cosines[row]
         usual /= max(kept, 1)
+        for row in range(kept):
+            if cosines[row] == nearest:
+                neighbors[image] = row
+                break
         details[image, NEAREST] = nearest
         distance = max(1 - usual, (1 - figures[image, HIGHEST]) / 4)  # where all are equal, the text is a yardstick
         if kept > 0 and 1 - nearest < duplicates * distance:
@@ -190,7 +219,7 @@ def _judge(
         place = counts[JUDGED] % len(held)
         places[image] = place
         held[place] = plain[image]
-        near[place, image:] = among[image, image:]
+        near[image:, place] = among[image, image:]
         window[counts[JUDGED] % len(window)] = figures[image]
         counts[JUDGED] += 1
         if counts[JUDGED] % RENEWED == 0:

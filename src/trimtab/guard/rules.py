@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trimtab.engine.parameters import check, number
+from trimtab.engine.parameters import check, number, switch
 from trimtab.errors import TrimtabError
 
 
@@ -53,6 +53,18 @@ class Guard:
         most=1,
         about="Share of the images learned that would not be learned now, from which everything learned is forgotten: "
         "the stream began among crafted images; 0: off.",
+    )
+
+    unknown: bool = switch(
+        False, about="Whether an image may be said to show none of the classes; it is then not learned."
+    )
+    fall_back: bool = switch(
+        True, about="Whether zero-shot answers while neighbors say that adapting hurts (see `Stream.health`)."
+    )
+    snapshots: bool = switch(
+        False,
+        about="Whether the last good state is kept, at twice the memory, and put back when zero-shot has had to answer "
+        "for long.",
     )
 
     def __post_init__(self) -> None:
