@@ -111,7 +111,7 @@ class WarmerEncoder(ColorEncoder):
     [
         ({"labels": NAMES[::-1]}, "other classes"),
         ({"encoder": WarmerEncoder()}, "other text prototypes"),
-        ({"method": "zero_shot"}, "was saved by mcp"),
+        ({"method": "zero_shot"}, "was saved by keel"),
         ({"labels": [*NAMES, "purple"]}, "other classes"),
     ],
 )
