@@ -47,6 +47,9 @@ class Block:
     def __len__(self) -> int:
         return len(self.views)
 
+    def __getitem__(self, row: int) -> "Image":
+        return Image(self, range(len(self))[row])
+
     def __iter__(self) -> Iterator["Image"]:
         return (Image(self, row) for row in range(len(self)))
 

@@ -64,6 +64,29 @@ def row_entropies(logits: Array, out: Array) -> None:
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def softmax_into(logits: Array, out: Array) -> np.float32:
+    """Softmax of one row (C,), which may be `out` itself; its entropy, as in `row_entropies`."""
+    best = 0
+    for c in range(1, len(logits)):
+        if logits[c] > logits[best]:
+            best = c
+    highest = logits[best]
+    others = np.float32(0)
+    weighted = np.float32(0)
+    for c in range(len(logits)):
+        shifted = logits[c] - highest
+        exponential = _exp(shifted) if c != best else np.float32(0)
+        out[c] = exponential
+        others += exponential
+        weighted += exponential * shifted
+    out[best] = np.float32(1)
+    total = np.float32(1) + others
+    for c in range(len(out)):
+        out[c] /= total
+    return np.log1p(others) - weighted / total
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def mean_products(
     products: Array,
     occupied: Array,

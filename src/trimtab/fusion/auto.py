@@ -69,6 +69,11 @@ class AutoWeights:
         )
         return fused
 
+    def walk(self, parts: Mapping[str, Array]) -> Array:
+        """(B, C): `step` for the images of a block, one after the other."""
+        images = len(next(iter(parts.values())))
+        return np.stack([self.step({name: part[row] for name, part in parts.items()}) for row in range(images)])
+
     def arrays(self) -> Arrays:
         """Everything learned."""
         return {

@@ -21,8 +21,10 @@ exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from trimtab.engine.arrays import Array
-from trimtab.engine.block import Image
+from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import affinity, softmax
 from trimtab.engine.parameters import choice, number_or_none
 from trimtab.engine.state import Nothing, State
@@ -125,6 +127,27 @@ class MCP(ThreeCacheMethod):
         return {
             "text": image.vote,
             "prototype": softmax(image.logits + self._prototype_term(image, state) - against),  # Eq. 4
+            "retrieval": softmax(retrieved),  # Eq. 3
+        }
+
+    def walk(self, block: Block, state: MCPState) -> dict[str, Array] | None:
+        """A block at once: all writes first, then the parts from what each image found."""
+        if not self.writes_first:
+            return None
+        caches = state.caches
+        since = caches.walk(block, self)
+        if isinstance(state.temper, TextTemper):
+            state.temper.take_in(block[-1])
+        cosines = caches.visual.of_block()
+        if self.prototype_term == "matched":
+            term = state.strength.walk(block.probabilities, block.logits, cosines, since)
+        else:
+            holds_items = since <= np.arange(len(block))[:, None]
+            term = affinity(cosines, *self._affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
+        retrieved = block.logit_scales[:, None] * caches.retrieved.of_block()
+        return {
+            "text": block.vote,
+            "prototype": softmax(block.logits + term - caches.penalties.of_block()),  # Eq. 4
             "retrieval": softmax(retrieved),  # Eq. 3
         }
 
