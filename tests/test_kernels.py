@@ -44,7 +44,9 @@ def test_row_entropies():
 def test_mean_products(stored, first_image):
     items, images, occupied, products, _ = stored
     out = table()
-    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, out)
+    present = np.zeros(CLASSES, np.bool_)
+    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, out, present)
+    assert (present == (occupied[:, 1:6].sum(axis=1) > 0)).all()
     counts = occupied[:, 1:6].sum(axis=1, keepdims=True)
     expected = (items[:, 1:6].sum(axis=1) / np.maximum(counts, 1)) @ images.T
     np.testing.assert_allclose(out[:, first_image:], expected[:, first_image:], atol=1e-6)

@@ -41,6 +41,7 @@ class Means(NamedTuple):
     start: int
     stop: int
     table: Array  # (C, B)
+    present: NDArray[np.bool_]  # (C,): whether the class holds an item
     since: NDArray[np.int64]  # (C,): the block's first image that finds an item of the class; B: none does
 
 
@@ -86,7 +87,7 @@ class ReadOuts(NamedTuple):
 
 
 _NO_TABLE: Array = np.zeros((0, 0), np.float32)
-NO_MEANS = Means(0, 0, _NO_TABLE, np.zeros(0, np.int64))
+NO_MEANS = Means(0, 0, _NO_TABLE, np.zeros(0, np.bool_), np.zeros(0, np.int64))
 NO_RETRIEVED = Retrieved(0, np.float32(0), _NO_TABLE)
 NO_AFFINITIES = Affinities(0, 0, np.float32(0), np.float32(0), _NO_TABLE)
 NO_PENALTIES = Penalties(
@@ -174,7 +175,17 @@ def write(
     means, affinities, retrieved = readouts.means, readouts.affinities, readouts.retrieved
     if means.start <= slot < means.stop:
         means.since[label] = min(means.since[label], row)
-        kernels.mean_products(bank.products, bank.occupied, means.start, means.stop, label, label + 1, row, means.table)
+        kernels.mean_products(
+            bank.products,
+            bank.occupied,
+            means.start,
+            means.stop,
+            label,
+            label + 1,
+            row,
+            means.table,
+            means.present,
+        )
     if affinities.start <= slot < affinities.stop:
         kernels.affinity_sums(
             bank.products,

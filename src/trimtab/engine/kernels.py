@@ -86,6 +86,14 @@ def softmax_into(logits: Array, out: Array) -> np.float32:
     return np.log1p(others) - weighted / total
 
 
+@njit(nogil=True)
+def softmax_rows(logits: Array, out: Array, entropies: Array, best: NDArray[np.intp]) -> None:
+    """Softmax of each row (R, C), its entropy (R,) and its likeliest class (R,)."""
+    for row in range(len(logits)):
+        entropies[row] = softmax_into(logits[row], out[row])
+        best[row] = logits[row].argmax()
+
+
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def mean_products(
     products: Array,
@@ -96,8 +104,12 @@ def mean_products(
     last_class: int,
     first_image: int,
     out: Array,
+    present: NDArray[np.bool_],
 ) -> None:
-    """<f, mean of the class's items in slots start..stop>: the mean of the products. 0 for a class without items."""
+    """<f, mean of the class's items in slots start..stop>: the mean of the products. 0 for a class without items.
+
+    present (C,) gets whether the class has any.
+    """
     for c in range(first_class, last_class):
         result = out[c, first_image:]
         result[:] = 0
@@ -108,6 +120,7 @@ def mean_products(
                 row = products[c, k, first_image:]
                 for lane in range(len(row)):
                     result[lane] += row[lane]
+        present[c] = count > 0
         if count > 0:
             for lane in range(len(result)):
                 result[lane] /= count  # <f, v_c>
@@ -138,6 +151,40 @@ def affinity_sums(
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def _retrieval_of_one(
+    products: Array,
+    occupied: Array,
+    gram: Array,
+    stop: int,
+    beta: np.float32,
+    first_class: int,
+    last_class: int,
+    image: int,
+    out: Array,
+) -> None:
+    """`retrieval_cosines` of a single image: with no lanes to run over, the loops run over the slots innermost."""
+    weights = np.empty(stop, np.float32)
+    for c in range(first_class, last_class):
+        highest = np.float32(-np.inf)
+        for k in range(stop):
+            if occupied[c, k]:
+                highest = max(highest, products[c, k, image])
+        numerator, squared = np.float32(0), np.float32(0)
+        for k in range(stop):  # an empty slot weighs nothing
+            product = products[c, k, image]
+            weight = occupied[c, k] * _exp(beta * min(product - highest, np.float32(0)))
+            weights[k] = weight
+            numerator += weight * product
+        for k in range(stop):
+            row = gram[c, k]
+            across = np.float32(0)
+            for j in range(stop):
+                across += row[j] * weights[j]
+            squared += weights[k] * across
+        out[c, image] = numerator / np.sqrt(max(squared, np.float32(1e-30)))  # Eq. 3, as a cosine
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def retrieval_cosines(
     products: Array,
     occupied: Array,
@@ -156,6 +203,9 @@ def retrieval_cosines(
     beta makes them vanish.
     """
     lanes = products.shape[2] - first_image
+    if lanes == 1:
+        _retrieval_of_one(products, occupied, gram, stop, beta, first_class, last_class, first_image, out)
+        return
     weights = np.empty((stop, lanes), np.float32)
     highest = np.empty(lanes, np.float32)
     numerator = np.empty(lanes, np.float32)

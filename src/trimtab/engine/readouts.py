@@ -61,28 +61,27 @@ class MeanProducts(ReadOut):
     The visual prototypes v_c themselves are never needed here; `Prototypes` has them for the methods that move them.
     """
 
-    present: NDArray[np.bool_]  # (C,): the classes that have items, of the open block
-
-    def open(self) -> None:
-        """Compute the whole table for a new block."""
-        self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
-        super().open()
-
-    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
-        """Compute one class again for the images that are yet to come."""
-        super().written(label, slot, first_image, payload)
-        if self._slots.start <= slot < self._slots.stop:
-            self.present[label] = True
+    def __init__(self, bank: Bank, slots: slice) -> None:
+        super().__init__(bank, slots)
+        self.present = np.zeros(len(bank.features), np.bool_)  # the classes that have items, since the block opened
 
     def compiled(self) -> door.Means:
         """As compiled loops take it."""
         since = np.where(self.present, 0, self._table.shape[1])
-        return door.Means(self._slots.start, self._slots.stop, self._table, since)
+        return door.Means(self._slots.start, self._slots.stop, self._table, self.present, since)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
         kernels.mean_products(
-            bank.products, bank.occupied, slots.start, slots.stop, first_class, last_class, first_image, self._table
+            bank.products,
+            bank.occupied,
+            slots.start,
+            slots.stop,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+            self.present,
         )
 
 

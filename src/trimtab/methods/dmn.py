@@ -114,7 +114,7 @@ class DMN(CacheMethod, WeighedMethod):
             return None
         bank, span = state.bank, state.bank.sections["memory"]
         readouts = door.ReadOuts(door.NO_MEANS, door.NO_AFFINITIES, state.retrieved.compiled(), door.NO_PENALTIES)
-        _walk(bank.compiled(), readouts, span.start, span.stop, np.array(block.vote_labels), block.vote_entropies)
+        _walk(bank.compiled(), readouts, span.start, span.stop, block.vote_labels, block.vote_entropies)
         retrieved = block.logit_scales[:, None] * state.retrieved.of_block()
         return {"text": block.probabilities, "dynamic": softmax(retrieved)}
 
@@ -126,7 +126,7 @@ class DMN(CacheMethod, WeighedMethod):
 
 @njit(nogil=True)
 def _walk(
-    bank: door.Slots, readouts: door.ReadOuts, start: int, stop: int, labels: NDArray[np.int64], entropies: Array
+    bank: door.Slots, readouts: door.ReadOuts, start: int, stop: int, labels: NDArray[np.intp], entropies: Array
 ) -> None:
     """`DMN.observe` for each image of a block."""
     for row in range(len(labels)):

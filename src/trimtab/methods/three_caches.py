@@ -233,7 +233,6 @@ class ThreeCaches(State):
                 rules.query == "plain",
             ),
         )
-        self.visual.present = means.since < len(block)
         return means.since
 
     def _align_slot(self, image: Image, rules: ThreeCacheMethod) -> int | None:

@@ -36,9 +36,9 @@ class Looks(NamedTuple):
 
     plain: Array  # (B, d)
     logits: Array  # (B, C)
-    labels: NDArray[np.int64]  # (B,)
+    labels: NDArray[np.intp]  # (B,)
     entropies: Array  # (B,)
-    vote_labels: NDArray[np.int64]  # (B,)
+    vote_labels: NDArray[np.intp]  # (B,)
     vote_entropies: Array  # (B,)
 
 
@@ -47,9 +47,9 @@ def looks_of(block: Block) -> Looks:
     return Looks(
         np.ascontiguousarray(block.views[:, 0]),
         block.logits,
-        np.array(block.labels),
+        block.labels,
         block.entropies,
-        np.array(block.vote_labels),
+        block.vote_labels,
         block.vote_entropies,
     )
 
