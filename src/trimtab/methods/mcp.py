@@ -33,6 +33,7 @@ from trimtab.errors import TrimtabError
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.three_caches import AFFINITIES, USUAL_AFFINITY, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_caches_walk import prototype_and_retrieval
 from trimtab.task import Task
 
 
@@ -144,12 +145,10 @@ class MCP(ThreeCacheMethod):
         else:
             holds_items = since <= np.arange(len(block))[:, None]
             term = affinity(cosines, *self._affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
-        retrieved = block.logit_scales[:, None] * caches.retrieved.of_block()
-        return {
-            "text": block.vote,
-            "prototype": softmax(block.logits + term - caches.penalties.of_block()),  # Eq. 4
-            "retrieval": softmax(retrieved),  # Eq. 3
-        }
+        prototype, retrieval = prototype_and_retrieval(
+            block.logits, term, block.logit_scales, caches.penalties.compiled(), caches.retrieved.compiled()
+        )
+        return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     def _prototype_term(self, image: Image, state: MCPState) -> Array:
         """(C,): what the visual prototypes add to the text's logits."""

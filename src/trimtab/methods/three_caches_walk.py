@@ -132,3 +132,24 @@ def _reflect(
         door.offer(bank, readouts, rules.negative_start, rules.stop, label, row, calibrated, probabilities)
     elif calibrated / bits <= rules.entropy_low and rules.promotion:  # case 2: certain now, promoted
         door.offer(bank, readouts, rules.entropy_start, rules.align_start, label, row, calibrated, probabilities)
+
+
+def prototype_and_retrieval(
+    logits: Array, term: Array, scales: Array, penalties: door.Penalties, retrieved: door.Retrieved
+) -> tuple[Array, Array]:
+    """(B, C) each: what prototypes and retrieval say of a block's images, the former with its `term` (B, C)."""
+    prototype, retrieval = np.empty_like(logits), np.empty_like(logits)
+    _parts(logits, term, scales, penalties.table, retrieved.table, prototype, retrieval)
+    return prototype, retrieval
+
+
+@njit(nogil=True)
+def _parts(
+    logits: Array, term: Array, scales: Array, against: Array, retrieved: Array, prototype: Array, retrieval: Array
+) -> None:
+    for row in range(len(logits)):
+        for c in range(logits.shape[1]):
+            prototype[row, c] = logits[row, c] + term[row, c] - against[c, row]
+            retrieval[row, c] = scales[row] * retrieved[c, row]
+        softmax_into(prototype[row], prototype[row])  # Eq. 4
+        softmax_into(retrieval[row], retrieval[row])  # Eq. 3
