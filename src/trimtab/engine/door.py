@@ -216,14 +216,15 @@ def write(
         _speak(bank, penalties, label, slot, row, penalties.alpha)
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def offer(
     bank: Slots, readouts: ReadOuts, start: int, stop: int, label: int, row: int, score: np.float32, payload: Array
 ) -> None:
     """Store image `row` in a section if there is room or its score is strictly lower than the worst one."""
     slot = slot_for_lower(bank.occupied[label], bank.scores[label], start, stop, score)
     if slot != NOWHERE:
-        write(bank, readouts, label, slot, row, score, bank.queries[row], True, payload)
+        itself = np.bool_(True)  # the bare word would be another type, and `write` compiled twice
+        write(bank, readouts, label, slot, row, score, bank.queries[row], itself, payload)
 
 
 @njit(nogil=True)

@@ -112,7 +112,7 @@ def _product(bank: door.Slots, rules: Rules, label: int, slot: int, row: int, pl
     return bank.products[label, slot, row] if rules.stores_queries else door.dot(bank.features[label, slot], plain)
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _reflect(
     bank: door.Slots,
     readouts: door.ReadOuts,
