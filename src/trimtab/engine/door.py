@@ -223,7 +223,7 @@ def offer(
     """Store image `row` in a section if there is room or its score is strictly lower than the worst one."""
     slot = slot_for_lower(bank.occupied[label], bank.scores[label], start, stop, score)
     if slot != NOWHERE:
-        itself = np.bool_(True)  # the bare word would be another type, and `write` compiled twice
+        itself = bool(row >= 0)  # the bare word True would be another type, and `write` compiled twice
         write(bank, readouts, label, slot, row, score, bank.queries[row], itself, payload)
 
 

@@ -110,7 +110,16 @@ def mean_products(
 
     present (C,) gets whether the class has any.
     """
+    alone = products.shape[2] - first_image == 1  # no lanes to run over: the slots are innermost
     for c in range(first_class, last_class):
+        if alone:
+            total, held = np.float32(0), np.float32(0)
+            for k in range(start, stop):
+                total += occupied[c, k] * products[c, k, first_image]
+                held += occupied[c, k]
+            present[c] = held > 0
+            out[c, first_image] = total / max(held, np.float32(1))
+            continue
         result = out[c, first_image:]
         result[:] = 0
         count = np.float32(0)
@@ -140,7 +149,14 @@ def affinity_sums(
     out: Array,
 ) -> None:
     """sum_i alpha exp(-beta (1 - <f, x_i>)) over the class's items in slots start..stop."""
+    alone = products.shape[2] - first_image == 1  # no lanes to run over: the slots are innermost
     for c in range(first_class, last_class):
+        if alone:
+            total = np.float32(0)
+            for k in range(start, stop):
+                total += occupied[c, k] * _exp(beta * (products[c, k, first_image] - np.float32(1)))
+            out[c, first_image] = alpha * total
+            continue
         result = out[c, first_image:]
         result[:] = 0
         for k in range(start, stop):
