@@ -23,6 +23,9 @@ class Steps(Protocol):
     def step(self, image: Image, state: Any) -> dict[str, Array]:
         """Take in an image and predict it, in the method's order."""
 
+    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:
+        """Step through a block at once, if there is a faster way than one image at a time: parts (B, C)."""
+
     def foretell(self, image: Image, state: Any) -> dict[str, Array]:
         """What `step` would answer; it may write, and the stream puts the state back."""
 

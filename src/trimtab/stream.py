@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimtab import arguments
 from trimtab.engine import inputs
-from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.given import inputs_of
 from trimtab.engine.state import fill
@@ -30,7 +30,8 @@ from trimtab.registry import make_method
 from trimtab.steps import Steps
 from trimtab.task import Task
 
-Answer = tuple[dict[str, Array], Array, float]  # parts, their fusion, and the probability that no class is shown
+# Of n images: parts and their fusion (n, C), and the probabilities (n,) that no class is shown.
+Answers = tuple[dict[str, Array], Array, Doubles]
 BLOCK = 64  # images per matrix product; more gains little and waits longer
 
 
@@ -80,8 +81,8 @@ class Stream:
         """
         image, sources = self._given.one_image(views, self._size), source_numbers([source], 1)
         with HoldInterrupts():
-            (answer,) = self._walk(image, sources)
-            return prediction_of(*answer)
+            ((parts, (fused,), (doubt,)),) = self._walk(image, sources)
+            return prediction_of({name: part[0] for name, part in parts.items()}, fused, doubt)
 
     def predict(self, views: ArrayLike) -> Prediction:
         """What `step` would answer of one image, (V, d) or (d,), without a trace: it is taken in, and out again.
@@ -146,67 +147,84 @@ class Stream:
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
         unknown: Array = np.zeros(images, np.float32)
         done = 0
-        head = (
-            0 if self.watch is None else STRETCH - self.seen % STRETCH
-        )  # else blocks would be cut where it looks back
+        head = 0 if self.watch is None else STRETCH - self.seen % STRETCH  # blocks end where it looks back
         for views in self._given.blocks(rows, self._size, block, min(head, block)):
             with HoldInterrupts() as interrupts:
-                for image_parts, fused, doubt in self._walk(views, numbers[done : done + len(views)]):
+                for some_parts, fused, doubts in self._walk(views, numbers[done : done + len(views)]):
+                    taken = slice(done, done + len(fused))
                     for name in names:
-                        parts[name][done] = image_parts[name]
-                    probabilities[done], unknown[done] = fused, doubt
-                    done += 1
+                        parts[name][taken] = some_parts[name]
+                    probabilities[taken], unknown[taken] = fused, doubts
+                    done = taken.stop
                     interrupts.arrive()
             if progress:
                 progress(done)
         return Predictions(parts, probabilities, probabilities.argmax(axis=1), unknown)
 
-    def _walk(self, views: Array, sources: NDArray[np.int64]) -> Iterator[Answer]:
-        """Take in each image, one after the other; yield its parts, their fusion, and whether it shows any class."""
+    def _walk(self, views: Array, sources: NDArray[np.int64]) -> Iterator[Answers]:
+        """Take in images, one after the other; yield answers of a block where the method can walk one, else of each."""
         self._refuse_half_learned()
-        start = self.seen
+        start, watch = self.seen, self.watch
         for stretch in self._stretches(views):
             for block in self._blocks(stretch):
-                if self.watch is None:
+                self.state.open(block)
+                if watch is None:
                     yield from self._learn_all(block)
                 else:
-                    yield from self._learn_some(block, sources[block.first - start :][: len(block)], self.watch)
+                    yield from self._learn_some(block, sources[block.first - start :][: len(block)], watch)
             self._look_back()
 
-    def _learn_all(self, block: Block) -> Iterator[Answer]:
-        self.state.open(block)
+    def _learn_all(self, block: Block) -> Iterator[Answers]:
+        """Learn from every image of the open block."""
+        nothing = np.zeros(len(block))
+        self._whole = False
+        walked = self.method.walk(block, self.state)
+        if walked is not None:
+            fused = self.fusion.walk(walked)
+            self._seen += len(block)
+            self._whole = True
+            yield walked, fused, nothing
+            return
         for image in block:
             self._whole = False
             parts = self.method.step(image, self.state)
-            fused = self.fusion.step(parts)
+            answer = self.fusion.step(parts)
             self._seen += 1
             self._whole = True
-            yield parts, fused, 0.0
+            yield _rows(parts), answer[None], nothing[:1]
 
-    def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answer]:
+    def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
-        self.state.open(block)
-        learned = (watch.judge(block, sources) == Verdict.LEARNED).tolist()
+        learned = watch.judge(block, sources) == Verdict.LEARNED
         doubts, fallen = watch.doubts, watch.fallen
-        answers: list[np.intp] = []
-        agreed: list[bool] = []
+        answers: list[NDArray[np.intp]] = []
+        agreed: list[NDArray[np.bool_]] = []
+        answering = self._learn_all(block) if learned.all() else self._one_by_one(block, learned)
+        done = 0
         try:
-            for image in block:
-                self._whole = False
-                if learned[image.row]:
-                    parts = self.method.step(image, self.state)
-                    fused = self.fusion.step(parts)
-                else:
-                    parts, fused = self._passed_by(image)
-                    self.state.pass_by(image)
-                self._seen += 1
-                self._whole = True
-                answer = fused.argmax()
-                answers.append(answer)
-                agreed.append(all(part.argmax() == answer for part in parts.values()))
-                yield parts, image.probabilities if fallen else fused, doubts[image.row]
+            for parts, fused, _ in answering:
+                rows = slice(done, done + len(fused))
+                named = fused.argmax(axis=1)
+                answers.append(named)
+                agreed.append(np.all([part.argmax(axis=1) == named for part in parts.values()], axis=0))
+                done = rows.stop
+                yield parts, block.probabilities[rows] if fallen else fused, doubts[rows]
         finally:
             watch.answered(block, sources, answers, agreed)
+
+    def _one_by_one(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
+        """Learn from some images of the open block."""
+        for image in block:
+            self._whole = False
+            if learned[image.row]:
+                parts = self.method.step(image, self.state)
+                fused = self.fusion.step(parts)
+            else:
+                parts, fused = self._passed_by(image)
+                self.state.pass_by(image)
+            self._seen += 1
+            self._whole = True
+            yield _rows(parts), fused[None], np.zeros(1)
 
     def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
         """What a step would answer of an image of the open block, with its writes taken back."""
@@ -366,3 +384,8 @@ class Stream:
         fill(live, saved.arrays)
         stream.note = saved.note
         return stream
+
+
+def _rows(parts: dict[str, Array]) -> dict[str, Array]:
+    """One image's parts as those of a block of one."""
+    return {name: part[None] for name, part in parts.items()}

@@ -34,6 +34,9 @@ class Fusion(Protocol):
     def step(self, parts: Mapping[str, Array]) -> Array:
         """The same, and learn from the image."""
 
+    def walk(self, parts: Mapping[str, Array]) -> Array:
+        """(B, C): `step` for the images of a block, one after the other; parts (B, C)."""
+
     def arrays(self) -> Arrays:
         """Everything learned, by name; the live arrays."""
 
@@ -64,6 +67,10 @@ class FixedWeights:
 
     def step(self, parts: Mapping[str, Array]) -> Array:
         """As `combine`: nothing is learned from what passes by."""
+        return self.combine(parts)
+
+    def walk(self, parts: Mapping[str, Array]) -> Array:
+        """As `combine`, for a block."""
         return self.combine(parts)
 
     def arrays(self) -> Arrays:
@@ -97,10 +104,13 @@ def fusion_choice(default: FusionChoice, *, about: str, symbol: str = "") -> Any
     return parameter(default, _AutoOrWeights(), about=about, symbol=symbol)
 
 
-def new_fusion(choice: FusionChoice, parts: Sequence[str], classes: int) -> Fusion:
-    """What the choice means for a prediction of these parts; one that does not fit them is refused."""
+def new_fusion(choice: FusionChoice, parts: Sequence[str], classes: int, weighed: Sequence[str] = ()) -> Fusion:
+    """What the choice means for a prediction of these parts; one that does not fit them is refused.
+
+    The parts named in `weighed` have their weight from the method already; only given weights change it.
+    """
     if isinstance(choice, str):
-        return AutoWeights(parts, classes)
+        return AutoWeights(parts, classes, weighed)
     return FixedWeights(parts, choice)
 
 

@@ -5,7 +5,6 @@ same answer more often than the text gives them the same class; and where an ans
 one that the nearest image before it got. Where neither holds, adapting hurts: `smoothness` and `support` say so.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,8 +62,8 @@ class Health:
     def take_in(
         self,
         block: Block,
-        answers: Sequence[np.intp],
-        agreed: list[bool],
+        answers: NDArray[np.intp],
+        agreed: NDArray[np.bool_],
         places: NDArray[np.int64],
         nearest: NDArray[np.int64],
     ) -> None:
@@ -72,8 +71,8 @@ class Health:
         _take_in(
             block.views[: len(answers), 0],
             np.asarray(block.labels[: len(answers)]),
-            np.asarray(answers),
-            np.asarray(agreed),
+            answers,
+            agreed,
             places,
             nearest,
             self.window,

@@ -82,10 +82,14 @@ class Watch:
         return self.unknown.probabilities(figures) if self.guard.unknown else np.zeros(len(figures))
 
     def answered(
-        self, block: Block, sources: NDArray[np.int64], answers: Sequence[np.intp], agreed: list[bool]
+        self,
+        block: Block,
+        sources: NDArray[np.int64],
+        answers: list[NDArray[np.intp]],
+        agreed: list[NDArray[np.bool_]],
     ) -> None:
         """The answers to a block's images; fewer than there are if it was broken off: then know only those."""
-        done = len(answers)
+        done = sum(map(len, answers))
         if done < len(block) and len(block) > 1:
             for name, array in self.arrays().items():
                 if not name.startswith(_LATER):
@@ -97,7 +101,9 @@ class Watch:
             return
         if self.guard.unknown:
             self.unknown.take_in(self._figures)
-        self.health.take_in(block, answers, agreed, self.admission.places, self.admission.nearest)
+        self.health.take_in(
+            block, np.concatenate(answers), np.concatenate(agreed), self.admission.places, self.admission.nearest
+        )
         named = np.flatnonzero(sources[:done] != NO_SOURCE) if (sources != NO_SOURCE).any() else ()
         for row in named:
             position = block.first + int(row)

@@ -55,8 +55,10 @@ class Method(ABC):
     view_fraction = 1.0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Complete the docstring with what each parameter means, so that `help` shows it."""
+        """Complete the docstring with what each parameter means, so that `help` shows it; see `walk` for the rest."""
         super().__init_subclass__(**options)
+        if "walk" not in vars(cls):  # an inherited one would pass by what the subclass changes
+            cls.walk = Method.walk  # type: ignore[method-assign]
         found: dict[str, Field[Any]] = {}
         for owner in reversed(cls.__mro__):
             found |= vars(owner).get("__dataclass_fields__", {})
@@ -95,6 +97,14 @@ class Method(ABC):
         Override it where a step does something costly after its answer is known.
         """
         return self.step(image, state)
+
+    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:  # noqa: ARG002
+        """Take in a block's images one after the other and predict each: part name -> (B, C), as `step` would.
+
+        None, having done nothing, where there is no faster way than one step per image. It is not inherited: a subclass
+        that changes nothing but defaults may say `walk = Parent.walk`.
+        """
+        return None
 
     @property
     def writes_first(self) -> bool:
@@ -177,6 +187,8 @@ class CacheMethod(Method):
 class WeighedMethod(Method):
     """A method whose prediction has several parts, and a parameter that says how they are weighed."""
 
+    weighed: ClassVar[tuple[str, ...]] = ()  # parts that the method has weighed itself, which 'auto' leaves as they are
+
     fusion: FusionChoice = fusion_choice(
         "auto",
         symbol="alpha_1, alpha_2, alpha_3",
@@ -188,8 +200,10 @@ class WeighedMethod(Method):
         super().__post_init__()
         if isinstance(self.fusion, list):
             object.__setattr__(self, "fusion", tuple(self.fusion))
-        new_fusion(self.fusion, self.parts, classes=2)  # refuses weights that do not fit now rather than at the start
+        new_fusion(
+            self.fusion, self.parts, classes=2, weighed=self.weighed
+        )  # refuses weights that do not fit now rather than at the start
 
     def new_fusion(self, task: Task) -> Fusion:
         """What makes one prediction of the parts."""
-        return new_fusion(self.fusion, self.parts, task.classes)
+        return new_fusion(self.fusion, self.parts, task.classes, self.weighed)

@@ -6,12 +6,10 @@ the features by their covariance, and finds the classes' means there by a few ro
 from the text each time (engine/whitening.py). docs/keel.md has the equations, the figures and where it loses.
 
     log p = MCP's three parts, weighed by the stream        (fusion "auto")
-          + (a - 1) text                                    how far the text deserves to be sharper
           + strength * known * trust * witness * g          the whitened discriminants
 
 | factor  | what it asks                                                                    | function             |
 |---------|---------------------------------------------------------------------------------|----------------------|
-| a       | do text and memory name the remembered images alike? Then the text is strong    | `_text_confidence`   |
 | known   | does the memory know the classes that the text finds plausible?                 | `WhitenedMemory`     |
 | trust   | does it name new images as the text does, nearly as often as remembered ones?   | `Reputation.trust`   |
 | witness | do MCP's parts, which never saw it, side with it as often as with the text?     | `Reputation.witness` |
@@ -19,14 +17,17 @@ from the text each time (engine/whitening.py). docs/keel.md has the equations, t
 The last two are what keeps a memory of yesterday's classes, or of too few images, from speaking.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trimtab.engine.arrays import Array, Arrays
-from trimtab.engine.block import Image
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import njit
 from trimtab.engine.equations import softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
@@ -37,54 +38,39 @@ from trimtab.methods.facts import CACHE, MethodInfo
 from trimtab.methods.mcp import MCP, MCPState
 from trimtab.task import Task
 
-STRONG = (0.8, 0.9)  # agreement from which the text is sharpened, and at which it is as sharp as it gets
-CONFIDENT = (0.6, 0.9)  # the text's mean confidence there; MCP's temper gives it the first
 WITNESSED = (0.85, 1.05)  # the witnesses' support for the memory over that for the text: from nothing to full weight
 
 # Places in the array of figures.
-SEEN, LOG_SHARPNESS, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(6)
+SEEN, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(5)
 
 
 class Reputation:
-    """What a stream shows of its text and its memory, without labels: six running figures."""
+    """What a stream shows of its text and its memory, without labels: five running figures."""
 
     def __init__(self) -> None:
-        self.figures = np.array([0.0, 0.0, 0.0, 0.0, 0.4, 0.8])  # the memory has to earn its place
+        self.figures = np.array([0.0, 0.0, 0.0, 0.4, 0.8])  # the memory has to earn its place
 
     def arrays(self) -> Arrays:
         """Everything learned."""
         return {"figures": self.figures}
 
-    @property
-    def sharpness(self) -> float:
-        """The factor a of the text, at least 1."""
-        return float(np.exp(self.figures[LOG_SHARPNESS]))
-
     def trust(self, expected: float) -> float:
         """How far the memory names new images as it names those it holds, 0 to 1."""
-        asked, alike = self.figures[ASKED], self.figures[ALIKE]
-        reached = (10 * 0.65 * expected + asked * alike) / (10 + asked)  # ten doubtful images to begin with
-        return float(np.clip(2 * reached / max(expected, 1e-3) - 1, 0, 1))
+        return float(_trust(self.figures, expected))
 
     def witness(self) -> float:
         """How far MCP's parts side with the memory as often as with the text, 0 to 1."""
-        ratio = self.figures[FOR_MEMORY] / max(self.figures[FOR_TEXT], 1e-6)
-        return float(np.clip((ratio - WITNESSED[0]) / (WITNESSED[1] - WITNESSED[0]), 0, 1))
+        return float(_witness(self.figures))
 
-    def learn(self, text: Array, scores: Array, witnesses: list[int], memory: WhitenedMemory) -> None:
-        """Take in an image: its text logits, its discriminants, and the classes that MCP's parts name."""
-        figures = self.figures
-        named, remembered = int(text.argmax()), int(scores.argmax())
-        recent = min(figures[SEEN], 200.0) + 20.0
-        reached = float(softmax(np.float32(self.sharpness) * text).max())
-        wanted = _text_confidence(memory.agreement)
-        figures[LOG_SHARPNESS] = np.clip(figures[LOG_SHARPNESS] + 3 * (wanted - reached) / recent, 0.0, 2.5)
-        figures[FOR_TEXT] += (np.mean([named == w for w in witnesses]) - figures[FOR_TEXT]) / recent
-        if memory.fitted:
-            figures[FOR_MEMORY] += (np.mean([remembered == w for w in witnesses]) - figures[FOR_MEMORY]) / recent
-            figures[ASKED] = min(figures[ASKED] + 1, 100.0)
-            figures[ALIKE] += (float(named == remembered) - figures[ALIKE]) / figures[ASKED]
-        figures[SEEN] += 1
+    def learn(self, text: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory) -> Doubles:
+        """Take in n images: text logits, discriminants and what MCP's parts say, (n, C) each.
+
+        (n,): trust times witness as each image finds them, learned from those before it.
+        """
+        found = np.empty(len(text))
+        sides = np.stack([part.argmax(axis=1) for part in witnesses], axis=1)
+        _learn(self.figures, text.argmax(axis=1), scores.argmax(axis=1), sides, memory.fitted, memory.agreement, found)
+        return found
 
 
 @dataclass
@@ -102,6 +88,7 @@ class Keel(CacheMethod, WeighedMethod):
 
     name: ClassVar[str] = "keel"
     parts: ClassVar[tuple[str, ...]] = (*MCP.parts, "whitened")
+    weighed: ClassVar[tuple[str, ...]] = ("whitened",)
     info: ClassVar[MethodInfo] = MethodInfo(
         title="Keel",
         paper="trimtab's own",
@@ -116,16 +103,16 @@ class Keel(CacheMethod, WeighedMethod):
         about="Images in the memory, of all classes together: the last ones. Fewer follow a drifting stream faster.",
     )
     strength: float = number(
-        2.0,
+        1.5,
         least=0,
         symbol="k",
-        about="Weight of the whitened discriminants where all evidence is for them; 0 leaves MCP with a sharper text.",
+        about="Weight of the whitened discriminants where all evidence is for them; 0 leaves MCP.",
     )
 
     @cached_property
     def mcp(self) -> MCP:
-        """The method that Keel steadies: its defaults, but for the logit scale, which the stream gives."""
-        return MCP(view_fraction=self.view_fraction, order=self.order, text_scale="stream")
+        """The method that Keel steadies: its defaults."""
+        return MCP(view_fraction=self.view_fraction, order=self.order)
 
     def new_state(self, task: Task) -> KeelState:
         """Nothing cached, nothing remembered."""
@@ -137,13 +124,28 @@ class Keel(CacheMethod, WeighedMethod):
         )
 
     def step(self, image: Image, state: KeelState) -> dict[str, Array]:
-        """The answer, then what the memory learns of the image."""
-        parts = self.foretell(image, state)
-        self._learn(image, parts, state)
+        """MCP's step, then the memory's word, which is always that of the images before."""
+        parts = self.mcp.step(image, state.mcp)
+        row = slice(image.row, image.row + 1)
+        parts["whitened"] = self._learned(image.block, row, {name: part[None] for name, part in parts.items()}, state)[
+            0
+        ]
         return parts
 
+    def walk(self, block: Block, state: KeelState) -> dict[str, Array] | None:
+        """MCP's walk, then the memory's word, from one fit of the classes to the next."""
+        parts = self.mcp.walk(block, state.mcp)
+        if parts is None:
+            return None
+        whitened, first = np.empty_like(block.logits), 0
+        while first < len(block):
+            rows = slice(first, min(first + state.memory.until_fit, len(block)))
+            whitened[rows] = self._learned(block, rows, {name: part[rows] for name, part in parts.items()}, state)
+            first = rows.stop
+        return {**parts, "whitened": whitened}
+
     def foretell(self, image: Image, state: KeelState) -> dict[str, Array]:
-        """MCP's step, then the memory's word, which is always that of the images before."""
+        """As `step`, without what the memory learns after the answer is known."""
         return {**self.mcp.step(image, state.mcp), "whitened": self._whitened(image, state)}
 
     def observe(self, image: Image, state: KeelState) -> None:
@@ -161,22 +163,59 @@ class Keel(CacheMethod, WeighedMethod):
     def _whitened(self, image: Image, state: KeelState) -> Array:
         """(C,): what is multiplied to MCP's prediction, as probabilities."""
         memory, reputation = state.memory, state.reputation
-        text, sharpness = image.logits, np.float32(reputation.sharpness)
-        known = float(softmax(sharpness * text) @ memory.reliability)
-        weight = self.strength * known * reputation.trust(memory.agreement) * reputation.witness()
-        return softmax((sharpness - 1) * text + np.float32(weight) * memory.scores(image))
+        worth = np.array([reputation.trust(memory.agreement) * reputation.witness()])
+        return self._spoken(image.block, slice(image.row, image.row + 1), worth, memory)[0]
 
-    def _learn(self, image: Image, parts: dict[str, Array], state: KeelState) -> None:
-        witnesses = [int(parts[name].argmax()) for name in ("prototype", "retrieval")]
-        state.reputation.learn(image.logits, state.memory.scores(image), witnesses, state.memory)
-        state.memory.take_in(image)
+    def _spoken(self, block: Block, rows: slice, worth: Doubles, memory: WhitenedMemory) -> Array:
+        """(n, C): the same for some images of the open block; `worth` is trust times witness."""
+        known = block.probabilities[rows] @ memory.reliability
+        weights = np.asarray(self.strength * known * worth, np.float32)
+        return softmax(weights[:, None] * memory.scores(rows))
+
+    def _learned(self, block: Block, rows: slice, parts: dict[str, Array], state: KeelState) -> Array:
+        """(n, C): what the memory says of images that no fit divides; then it remembers them."""
+        memory, witnesses = state.memory, [parts["prototype"], parts["retrieval"]]
+        worth = state.reputation.learn(block.logits[rows], memory.scores(rows), witnesses, memory)
+        whitened = self._spoken(block, rows, worth, memory)
+        memory.take_in(block.queries[rows], block.first + rows.start)
+        return whitened
 
     def operations(self, size: Size) -> float:
         """MCP's and one more product with the classes; the fits come once in hundreds of images."""
         return self.mcp.operations(size) + size.products(1, size.classes)
 
 
-def _text_confidence(agreement: float) -> float:
-    """The mean confidence that the text deserves, by how often text and memory agree."""
-    share = min(max((agreement - STRONG[0]) / (STRONG[1] - STRONG[0]), 0.0), 1.0)
-    return CONFIDENT[0] + share * (CONFIDENT[1] - CONFIDENT[0])
+@njit(nogil=True)
+def _trust(figures: Doubles, expected: float) -> float:
+    asked, alike = figures[ASKED], figures[ALIKE]
+    reached = (10 * 0.65 * expected + asked * alike) / (10 + asked)  # ten doubtful images to begin with
+    return min(max(2 * reached / max(expected, 1e-3) - 1, 0.0), 1.0)
+
+
+@njit(nogil=True)
+def _witness(figures: Doubles) -> float:
+    ratio = figures[FOR_MEMORY] / max(figures[FOR_TEXT], 1e-6)
+    return min(max((ratio - WITNESSED[0]) / (WITNESSED[1] - WITNESSED[0]), 0.0), 1.0)
+
+
+@njit(nogil=True)
+def _learn(
+    figures: Doubles,
+    named: NDArray[np.intp],
+    remembered: NDArray[np.intp],
+    sides: NDArray[np.intp],
+    fitted: bool,
+    expected: float,
+    found: Doubles,
+) -> None:
+    for image in range(len(named)):
+        found[image] = _trust(figures, expected) * _witness(figures)
+        recent = min(figures[SEEN], 200.0) + 20.0
+        for_text, for_memory = (sides[image] == named[image]).mean(), (sides[image] == remembered[image]).mean()
+        alike = 1.0 if named[image] == remembered[image] else 0.0
+        figures[FOR_TEXT] += (for_text - figures[FOR_TEXT]) / recent
+        if fitted:
+            figures[FOR_MEMORY] += (for_memory - figures[FOR_MEMORY]) / recent
+            figures[ASKED] = min(figures[ASKED] + 1, 100.0)
+            figures[ALIKE] += (alike - figures[ALIKE]) / figures[ASKED]
+        figures[SEEN] += 1

@@ -14,23 +14,24 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 | caches and reflecting mechanism   | three_caches.py, with a table of its own                         |
 
 What the authors set per data set or search on the test labels has a default that needs neither, found from the stream
-(docs/weights-without-labels.md): `prototype_term` is "matched" and `fusion` is "auto". So `MCP()` is NOT the paper's
-exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a data set.
+(docs/weights-without-labels.md): `text_scale` is "stream", `prototype_term` "matched", `fusion` "auto". So `MCP()` is
+NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a data set.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from trimtab.engine.arrays import Array
-from trimtab.engine.block import Image
+from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import affinity, softmax
-from trimtab.engine.parameters import choice, number_or_none
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
-from trimtab.errors import TrimtabError
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
-from trimtab.methods.three_caches import AFFINITIES, USUAL_AFFINITY, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_caches_walk import prototype_and_retrieval
 from trimtab.task import Task
 
 
@@ -61,52 +62,11 @@ class MCP(ThreeCacheMethod):
         traits=CACHE | {"HighEntro", "ExpTestDist"},
         look=("#D55E00", "P", "-"),
     )
-    released_values: ClassVar[Released] = {
-        dataset: {"prototype_term": "affinity", **released_affinity(dataset)} for dataset in AFFINITIES
-    }
-
-    text_scale: str = choice(
-        "given",
-        ("given", "stream"),
-        symbol="s",
-        about="The logit scale: 'given' is the task's; 'stream' finds one at which the text's mean confidence is 0.6, "
-        "so that the scale that comes with the encoder does not matter (ours).",
-    )
-    prototype_term: str = choice(
-        "matched",
-        ("matched", "affinity"),
-        symbol="first term of Eq. 4",
-        about="How the visual prototypes speak: 'matched' is linear in the cosine, with a strength found from the "
-        "stream (ours); 'affinity' is the paper's A(x) = alpha exp(-beta (1 - x)).",
-    )
-    positive_alpha: float | None = number_or_none(
-        least=0,
-        symbol="alpha of A, Eq. 4",
-        about="Strength of A(x); only with prototype_term='affinity', where None means 3. Released values: 1 to 5.5.",
-    )
-    positive_beta: float | None = number_or_none(
-        least=0,
-        symbol="beta of A, Eq. 4",
-        about="Sharpness of A(x); only with prototype_term='affinity', where None means 8. Released values: 1 to 8.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for parameter in ("positive_alpha", "positive_beta"):
-            if self.prototype_term == "matched" and getattr(self, parameter) is not None:
-                raise TrimtabError(
-                    f"MCP: {parameter} has no effect on the prototype term 'matched', which finds its strength from "
-                    "the stream; leave it out, or choose prototype_term='affinity', the paper's form (MCP.paper())."
-                )
-
-    @classmethod
-    def _paper_form(cls) -> dict[str, Any]:
-        return {"prototype_term": "affinity", **super()._paper_form()}
+    released_values: ClassVar[Released] = {dataset: released_affinity(dataset) for dataset in AFFINITIES}
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
-        temper = TextTemper() if self.text_scale == "stream" else Nothing()
-        return MCPState(temper, self.new_caches(task, self._affinity), PrototypeStrength())
+        return MCPState(self.new_temper(), self.new_caches(task), PrototypeStrength())
 
     def observe(self, image: Image, state: MCPState) -> None:
         """Offer the image to the caches."""
@@ -128,18 +88,28 @@ class MCP(ThreeCacheMethod):
             "retrieval": softmax(retrieved),  # Eq. 3
         }
 
+    def walk(self, block: Block, state: MCPState) -> dict[str, Array] | None:
+        """A block at once: all writes first, then the parts from what each image found."""
+        if not self.writes_first:
+            return None
+        caches = state.caches
+        since = caches.walk(block, self)
+        if isinstance(state.temper, TextTemper):
+            state.temper.take_in(block[-1])
+        cosines = caches.visual.of_block()
+        if self.prototype_term == "matched":
+            term = state.strength.walk(block.probabilities, block.logits, cosines, since)
+        else:
+            holds_items = since <= np.arange(len(block))[:, None]
+            term = affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
+        prototype, retrieval = prototype_and_retrieval(
+            block.logits, term, block.logit_scales, caches.penalties.compiled(), caches.retrieved.compiled()
+        )
+        return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
+
     def _prototype_term(self, image: Image, state: MCPState) -> Array:
         """(C,): what the visual prototypes add to the text's logits."""
         cosines, holds_items = state.caches.visual.at(image), state.caches.visual.present
         if self.prototype_term == "matched":
             return state.strength.support(cosines, holds_items)
-        return affinity(cosines, *self._affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
-
-    @property
-    def _affinity(self) -> tuple[float, float]:
-        """Alpha and beta of A(x); the reflecting mechanism needs them whatever the prototype term is."""
-        alpha, beta = USUAL_AFFINITY
-        return (
-            alpha if self.positive_alpha is None else float(self.positive_alpha),
-            beta if self.positive_beta is None else float(self.positive_beta),
-        )
+        return affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
