@@ -153,6 +153,10 @@ class MCPPlus(ThreeCacheMethod):
             strength=PrototypeStrength(),
         )
 
+    def items_left(self, state: MCPPlusState) -> None:
+        """The prototypes have followed the bank; the align loss has to follow the prototypes."""
+        state.alignment.replace_all(state.prototypes.units, state.prototypes.lengths > 0)
+
     def moving_text(self, state: MCPPlusState) -> RunningText | None:
         """The text moves only in the released program's form."""
         return state.text if self.evolve_text else None
