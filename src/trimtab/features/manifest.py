@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -113,13 +114,13 @@ class Manifest:
         return {
             "format": FORMAT,
             "version": VERSION,
-            **asdict(self.info),
+            **{field.name: getattr(self.info, field.name) for field in fields(self.info)},  # `asdict` copies every name
             "shards": [asdict(shard) for shard in self.shards],
             "skipped": self.skipped,
             "text_sha256": self.text_sha256,
         }
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         """A hash of all of it, and through the shards' own checksums of every feature."""
         return hashlib.sha256(canonical(self.content())).hexdigest()

@@ -19,6 +19,8 @@ from trimtab.task import Task
 if TYPE_CHECKING:
     from trimtab.features import FeatureStore
 
+AT_ONCE = 1024  # images whose parts are weighed in one go
+
 
 class OrderedRows:
     """A store's features in a stream's order, read as they are asked for."""
@@ -69,7 +71,7 @@ def weigh(
         return fusion.combine(parts), fusion.report()
     automatic = with_fusion(method, "auto").new_fusion(task)
     fused = np.empty_like(predictions.probabilities)
-    for position in range(len(fused)):
-        image = {name: part[position] for name, part in parts.items()}
-        fused[position] = automatic.step(image)
+    for first in range(0, len(fused), AT_ONCE):
+        rows = slice(first, first + AT_ONCE)
+        fused[rows] = automatic.walk({name: part[rows] for name, part in parts.items()})
     return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}
