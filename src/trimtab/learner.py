@@ -49,7 +49,6 @@ class Learner:
         start, watch = self.seen, self.watch
         for stretch in self._stretches(views):
             for block in self._blocks(stretch):
-                self.state.open(block)
                 if watch is None:
                     yield from self._learn_all(block)
                 else:
@@ -57,7 +56,8 @@ class Learner:
             self._look_back()
 
     def _learn_all(self, block: Block) -> Iterator[Answers]:
-        """Learn from every image of the open block."""
+        """Learn from every image of a block."""
+        self.state.open(block)
         nothing = np.zeros(len(block))
         self._whole = False
         walked = self.method.walk(block, self.state)
@@ -77,6 +77,7 @@ class Learner:
 
     def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
+        self.state.scale_logits(block)
         learned = watch.judge(block, sources) == Verdict.LEARNED
         doubts, fallen = watch.doubts, watch.fallen
         answers: list[NDArray[np.intp]] = []
@@ -106,14 +107,14 @@ class Learner:
         edges = [0, *cuts.tolist(), len(block)]
         for first, last in pairwise(edges):
             piece = self.method.look(self.task, block.views[first:last], block.first + first, None)
-            self.state.open(piece)
             if learned[first]:
                 yield from self._learn_all(piece)
             else:
                 yield from self._one_by_one(piece, learned[first:last])
 
     def _one_by_one(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
-        """Learn from some images of the open block."""
+        """Learn from some images of a block."""
+        self.state.open(block)
         for image in block:
             self._whole = False
             if learned[image.row]:
