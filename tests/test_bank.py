@@ -88,3 +88,21 @@ def test_a_held_bank_takes_its_writes_back_and_its_followers_with_it(walk):
     for table, found in zip(tables, [means.at(images[9]), against.at(images[9]), means.present], strict=True):
         np.testing.assert_allclose(found, table, atol=1e-6)
     assert not bank.held
+
+
+def test_an_item_that_has_outlived_its_time_gives_way_to_a_worse_one():
+    """Two slots, a lifetime of 3 images each: after more than six images of the class the oldest goes."""
+    task, features = random_stream(classes=2, dim=8, views=1, images=9, seed=0)
+    bank = Bank(2, 8, {"cache": 2}, lifetime=3)
+    block = Block(task, features, 0, 1.0, "plain")
+    bank.open(block)
+    for image, score in zip((block[i] for i in range(9)), (0.1, 0.2, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9), strict=True):
+        bank.arrivals[0] += 1
+        bank.offer("cache", 0, image, score)
+    assert sorted(bank.sources[0].tolist()) == [7, 8]
+    lasting = Bank(2, 8, {"cache": 2})
+    lasting.open(block)
+    for position, score in enumerate((0.1, 0.2, 0.9)):
+        lasting.arrivals[0] += 100
+        lasting.offer("cache", 0, block[position], score)
+    assert sorted(lasting.sources[0].tolist()) == [0, 1]

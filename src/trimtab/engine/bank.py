@@ -56,6 +56,7 @@ class _Overwritten(NamedTuple):
     score: np.float32
     source: np.int64
     occupied: np.float32
+    birth: np.int64
 
 
 class Bank:
@@ -65,7 +66,14 @@ class Bank:
     and Gram matrices like any stored item.
     """
 
-    def __init__(self, classes: int, dim: int, sections: Mapping[str, int], anchors: Array | None = None) -> None:
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        sections: Mapping[str, int],
+        anchors: Array | None = None,
+        lifetime: int = 0,
+    ) -> None:
         arguments.whole("classes", classes, least=1)
         arguments.whole("dim", dim, least=1)
         if anchors is not None and np.shape(arguments.numbers("anchors", anchors)) != (classes, dim):
@@ -82,6 +90,10 @@ class Bank:
         self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
         self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
         self.gram: Array = np.zeros((classes, slots, slots), np.float32)
+        # An item's age is counted in images of its class, so that a class which is away for long loses nothing.
+        self.births = np.zeros((classes, slots), np.int64)
+        self.arrivals = np.zeros(classes, np.int64)
+        self._lifetime = arguments.whole("lifetime", lifetime, least=0)
         if anchors is not None:
             self.features[:, 0] = anchors
             self.occupied[:, 0] = 1
@@ -91,6 +103,7 @@ class Bank:
         self._among: Array = np.zeros((0, 0), np.float32)
         self._followers: list[Follower] = []
         self._overwritten: list[_Overwritten] | None = None  # while the bank is held
+        self._arrived = self.arrivals  # then, what they were before
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved."""
@@ -100,6 +113,8 @@ class Bank:
             "sources": self.sources,
             "occupied": self.occupied,
             "gram": self.gram,
+            "births": self.births,
+            "arrivals": self.arrivals,
         }
 
     def follow(self, follower: Follower) -> None:
@@ -128,19 +143,20 @@ class Bank:
 
         The open block stays open: the tables of its images follow.
         """
-        self._overwritten = []
+        self._overwritten, self._arrived = [], self.arrivals.copy()
         return self._put_back
 
     def _put_back(self) -> None:
         overwritten, self._overwritten = self._overwritten or [], None
-        for label, slot, row, feature, products, gram, score, source, occupied in reversed(overwritten):
+        self.arrivals[:] = self._arrived
+        for label, slot, row, feature, products, gram, score, source, occupied, birth in reversed(overwritten):
             for follower in self._followers:
                 follower.replacing(label, slot, row)
             self.features[label, slot], self.products[label, slot, row:] = feature, products
             self.gram[label, slot] = gram
             self.gram[label, :, slot] = gram
             self.scores[label, slot], self.sources[label, slot] = score, source
-            self.occupied[label, slot] = occupied
+            self.occupied[label, slot], self.births[label, slot] = occupied, birth
             for follower in self._followers:
                 follower.restored(label, slot, row)
 
@@ -154,7 +170,8 @@ class Bank:
                 stay = np.flatnonzero((self.occupied[label, span] > 0) & ~gone[label, span]) + span.start
                 slots[span.start : span.start + len(stay)] = stay
             empty = slots < 0
-            for array, nothing in ((self.features, 0), (self.scores, 0), (self.sources, -1), (self.occupied, 0)):
+            arrays = (self.features, 0), (self.scores, 0), (self.sources, -1), (self.occupied, 0), (self.births, 0)
+            for array, nothing in arrays:
                 array[label] = array[label][slots]
                 array[label][empty] = nothing
             self.gram[label] = self.gram[label][slots][:, slots]
@@ -177,6 +194,7 @@ class Bank:
         slot = self.worst_slot(section, label) if free is None else free
         self.features[label, slot] = feature
         self.scores[label, slot], self.sources[label, slot], self.occupied[label, slot] = 0, position, 1
+        self.births[label, slot] = self.arrivals[label]
         products = self.features[label] @ feature
         self.gram[label, slot] = products
         self.gram[label, :, slot] = products
@@ -212,6 +230,9 @@ class Bank:
             self._block.queries,
             self._among,
             self._block.first,
+            self.births,
+            self.arrivals,
+            self._lifetime,
         )
 
     def similarities(self, image: Image) -> Array:
@@ -253,6 +274,7 @@ class Bank:
             self.scores[label, slot],
             self.sources[label, slot],
             self.occupied[label, slot],
+            self.births[label, slot],
         )
 
     def count(self, section: str, label: int) -> int:
@@ -276,9 +298,9 @@ class Bank:
         return int(span.start + self.sources[label, span].argmin())
 
     def slot_for_lower(self, section: str, label: int, score: float) -> int | None:
-        """Where an item of this score may go: a free slot, else the worst one if the score is strictly lower."""
+        """Where an item of this score may go: a free slot, one of an item past its time, else a strictly worse one."""
         span = self.sections[section]
-        slot = door.slot_for_lower(self.occupied[label], self.scores[label], span.start, span.stop, np.float32(score))
+        slot = door.slot_for_lower(self.compiled(), label, span.start, span.stop, np.float32(score))
         return None if slot == door.NOWHERE else slot
 
     def offer(

@@ -225,7 +225,8 @@ class MCPPlus(ThreeCacheMethod):
         views = image.block.views[image.row]
         support = self._support(views, image, state)
         logits = image.block.view_logits[image.row] + support - self._against(views, image, state)
-        kept = confident_views(entropy(softmax(logits)), self.view_fraction)
+        one_view = len(views) == 1
+        kept = np.zeros(1, np.intp) if one_view else confident_views(entropy(softmax(logits)), self.view_fraction)
         slopes = np.float32(self.entropy_weight) * entropy_slopes(logits[kept])  # Eq. 7
         return loss_gradients(
             state,
