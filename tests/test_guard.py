@@ -149,8 +149,9 @@ def test_a_method_that_cannot_tell_says_so(cones):
         stream.forget("a")
     with pytest.raises(TrimtabError, match="guard"):
         MCP().start(task).forget("a")
-    with pytest.raises(TrimtabError, match="sources must name"):
-        stream.run(images[:10], sources=["a"])
+    for wrong in (["a"], 3, "ten letters"):
+        with pytest.raises(TrimtabError, match="sources must name"):
+            stream.run(images[:10], sources=wrong)
 
 
 def test_a_guard_is_saved_with_the_state(cones, tmp_path):

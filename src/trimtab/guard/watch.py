@@ -239,7 +239,7 @@ def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray
     """(N,): the sources of N images as numbers."""
     if sources is None:
         return np.full(images, NO_SOURCE, np.int64)
-    if isinstance(sources, str) or len(sources) != images:
+    if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) != images:
         raise TrimtabError(f"sources must name one source (or None) for each of the {images} images.")
     known = {source: source_number(source) for source in set(sources)}
     return np.array([known[source] for source in sources], np.int64)
