@@ -18,7 +18,7 @@ from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.images.augmix import augmix as augmix_view
 from trimtab.images.decode import check_image
-from trimtab.images.resample import Box, resize
+from trimtab.images.resample import Box, resize, resize_crops
 
 RATIOS = (3 / 4, 4 / 3)
 TRIES = 10
@@ -32,27 +32,33 @@ def make_views(
     *,
     augmix: bool = False,
     scale: tuple[float, float] = (0.08, 1.0),
+    first: int = 0,
     out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
     """(V, size, size, 3): the plain view and V - 1 random ones, drawn by the seed and the image's content.
 
     `scale` bounds the share of the image's area that a random crop covers; `augmix` blends each random view with
-    altered copies of itself; `out`, if given, is filled and returned.
+    altered copies of itself; `first` leaves out the views before it; `out`, if given, is filled and returned.
     """
     check_view_options(views, seed, scale)
     arguments.whole("size", size, least=1)
+    arguments.whole("first", first, least=0, most=views - 1)
     height, width = check_image(image).shape[:2]
     if out is None:
-        out = np.empty((views, size, size, 3), dtype=np.uint8)
-    out[0] = resize_shorter_and_crop(image, size)
-    number = content_number(image) if views > 1 else 0
-    for view in range(1, views):
-        rng = np.random.default_rng([seed, number, view])
-        crop = random_crop(rng, height, width, scale)
-        mirror = bool(rng.random() < 0.5)
-        resize(image, size, size, filter="bilinear", crop=crop, mirror=mirror, out=out[view])
-        if augmix:
-            out[view] = augmix_view(out[view], rng)
+        out = np.empty((views - first, size, size, 3), dtype=np.uint8)
+    if first == 0:
+        out[0] = resize_shorter_and_crop(image, size)
+    if views == 1:
+        return out
+    number = content_number(image)
+    draws = [np.random.default_rng([seed, number, view]) for view in range(max(first, 1), views)]
+    crops = [random_crop(rng, height, width, scale) for rng in draws]
+    mirrors = [bool(rng.random() < 0.5) for rng in draws]
+    random_views = out[-len(draws) :]
+    resize_crops(image, crops, mirrors, random_views)
+    if augmix:
+        for view, rng in zip(random_views, draws, strict=True):
+            view[:] = augmix_view(view, rng)
     return out
 
 
