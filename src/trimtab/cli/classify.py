@@ -16,7 +16,19 @@ from trimtab import arguments
 from trimtab.cli.bench import changes_of
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, given_names
-from trimtab.cli.options import Changes, Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
+from trimtab.cli.options import (
+    Changes,
+    Context,
+    Device,
+    Encoder,
+    Labels,
+    LabelsFile,
+    Method,
+    Precision,
+    ViewBudget,
+    Views,
+    choices,
+)
 from trimtab.errors import TrimtabError
 from trimtab.files import FileLock, say
 from trimtab.interrupts import HoldInterrupts
@@ -44,6 +56,7 @@ def classify(
     encoder: Encoder = "lite",
     method: Method = "mcp",
     views: Views = 1,
+    view_budget: ViewBudget = None,
     templates: Annotated[str, typer.Option(help="Template set, template or file.")] = "photo",
     context: Context = None,
     state: Annotated[
@@ -95,7 +108,13 @@ def classify(
 
         chosen = load_encoder(encoder, device=device, precision=precision)
         classifier = Classifier(
-            chosen, names, method=_method(method, change), templates=templates, context=context, views=views
+            chosen,
+            names,
+            method=_method(method, change),
+            templates=templates,
+            context=context,
+            views=views,
+            view_budget=view_budget,
         )
         with HoldInterrupts() as interrupts, _kept(classifier, state, lines, notes) as keeper:
             new = ((path, None) for path in images if not lines.has(path))
