@@ -15,7 +15,7 @@ from PIL import Image
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import decode, rgb_bytes
 from trimtab.images.resample import Box, resize, resize_crops
-from trimtab.images.views import resize_shorter_and_crop
+from trimtab.images.views import enough_side, random_crop, resize_shorter_and_crop
 
 PILLOW_FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 
@@ -250,3 +250,47 @@ def test_no_pillow_reader_outside_the_list_is_reached(tmp_path: Path):
     Image.new("RGB", (16, 16)).save(file, "ICO")
     with pytest.raises(TrimtabError, match="not an image"):
         decode(file)
+
+
+def jpeg(height, width, **options):
+    buffer = io.BytesIO()
+    Image.fromarray(photo(height, width)).save(buffer, "JPEG", quality=95, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("shape", "enough", "decoded"),
+    [
+        ((400, 600), 100, (100, 150)),
+        ((400, 600), 101, (200, 300)),
+        ((400, 600), 200, (200, 300)),
+        ((400, 600), 201, (400, 600)),
+        ((801, 1203), 50, (101, 151)),
+        ((60, 90), 300, (60, 90)),
+    ],
+)
+def test_large_jpeg_files_are_decoded_smaller_where_enough_remains(shape, enough, decoded):
+    small = decode(jpeg(*shape), enough=enough)
+    assert small.shape[:2] == decoded
+    whole = decode(jpeg(*shape))
+    assert whole.shape[:2] == shape
+    difference = np.abs(resize(small, 40, 60).astype(int) - resize(whole, 40, 60))
+    assert difference.mean() < 3
+
+
+def test_other_files_and_turned_ones_are_decoded_as_ever():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # on its side
+    assert decode(jpeg(400, 600, exif=exif), enough=200).shape[:2] == (300, 200)
+    buffer = io.BytesIO()
+    Image.fromarray(photo(400, 600)).save(buffer, "PNG")
+    assert np.array_equal(decode(buffer.getvalue(), enough=50), photo(400, 600))
+
+
+def test_the_smallest_crop_of_a_reduced_image_has_pixels_of_its_own():
+    side = enough_side(224)
+    smallest = min(
+        min(crop.height, crop.width)
+        for crop in (random_crop(np.random.default_rng(seed), side, side, (0.08, 1.0)) for seed in range(3000))
+    )
+    assert 224 <= smallest < 250

@@ -16,7 +16,7 @@ from trimtab.encoders.base import Encoder, image_prompts, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import check_image, decode, rgb_bytes
-from trimtab.images.views import check_view_options, make_views
+from trimtab.images.views import check_view_options, enough_side, make_views
 from trimtab.interrupts import HoldInterrupts
 from trimtab.lazy_views import LazyViews, repeated
 from trimtab.look_ahead import LookAhead, Rows
@@ -214,16 +214,23 @@ class Classifier:
     def _views(self, image: Any) -> NDArray[np.uint8]:
         """The views that are looked at first: all, or the plain one."""
         views = self.views if self.lazy is None else 1
-        return make_views(_pixels(image), self.encoder.input_size, views, self.seed)
+        return make_views(self._pixels(image), self.encoder.input_size, views, self.seed)
 
     def _look_closer(self, image: Any, rows: NDArray[np.float32], lazy: LazyViews) -> NDArray[np.float32]:
         """The features of as many views as are worth it; the image is read again where these are more than given."""
         pixels: NDArray[np.uint8] | None = None
         while (wanted := lazy.wanted(rows)) > len(rows):
-            pixels = _pixels(image) if pixels is None else pixels
+            pixels = self._pixels(image) if pixels is None else pixels
             further = make_views(pixels, self.encoder.input_size, wanted, self.seed, first=len(rows))
             rows = np.concatenate([rows, self.encoder.encode_images(further)])
         return rows
+
+    def _pixels(self, image: Any) -> NDArray[np.uint8]:
+        if isinstance(image, (str, Path, bytes)):
+            return decode(image, enough=enough_side(self.encoder.input_size))
+        if isinstance(image, Image.Image):
+            return rgb_bytes(image)
+        return check_image(image)
 
     def save(self, path: str | Path) -> None:
         """Write what it has learned to a file; an older file stays whole if anything goes wrong."""
@@ -245,11 +252,3 @@ class Classifier:
         self.stream.reset()
         if self.lazy is not None:
             self.lazy.reset()
-
-
-def _pixels(image: Any) -> NDArray[np.uint8]:
-    if isinstance(image, (str, Path, bytes)):
-        return decode(image)
-    if isinstance(image, Image.Image):
-        return rgb_bytes(image)
-    return check_image(image)

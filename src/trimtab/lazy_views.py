@@ -7,7 +7,7 @@ views have proved useful on this stream, which is found without labels:
 * Now and then any image gets a closer look, as a sample.
 * Where plain view and closer look name the same class, the image is remembered under it: the last 64 such images.
 * Where they differ, the remembered images are the witness: is the plain view's feature nearer to those of the one class
-  or of the other? Views are useful while the witness sides with them more often than not.
+  or of the other? Views are useful while the witness sides with them, by more than chance.
 
 The budget is a bound: at no point of a stream have more views been encoded than `budget` per image.
 
@@ -61,8 +61,9 @@ class LazyViews:
 
     @property
     def useful(self) -> bool:
-        """Whether views have proved useful on this stream."""
-        return bool(self._figures[FOR_VIEWS] > self._figures[FOR_PLAIN])
+        """Whether views have proved useful on this stream: by more than chance, that is one standard deviation."""
+        for_views, for_plain = self._figures[FOR_VIEWS], self._figures[FOR_PLAIN]
+        return bool(for_views - for_plain > math.sqrt(for_views + for_plain))
 
     def wanted(self, features: Array) -> int:
         """How many views of an image to encode in all, by (n, d) features of its first n; n if they are enough."""

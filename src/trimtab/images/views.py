@@ -20,6 +20,7 @@ from trimtab.images.augmix import augmix as augmix_view
 from trimtab.images.decode import check_image
 from trimtab.images.resample import Box, resize, resize_crops
 
+SMALLEST = 0.08  # share of the image's area that a random crop covers at least
 RATIOS = (3 / 4, 4 / 3)
 TRIES = 10
 
@@ -31,7 +32,7 @@ def make_views(
     seed: int,
     *,
     augmix: bool = False,
-    scale: tuple[float, float] = (0.08, 1.0),
+    scale: tuple[float, float] = (SMALLEST, 1.0),
     first: int = 0,
     out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
@@ -60,6 +61,11 @@ def make_views(
         for view, rng in zip(random_views, draws, strict=True):
             view[:] = augmix_view(view, rng)
     return out
+
+
+def enough_side(size: int) -> int:
+    """The shorter side that an image needs at most: with it, the smallest random crop has `size` pixels of its own."""
+    return math.ceil(size / math.sqrt(SMALLEST * RATIOS[0]))
 
 
 def content_number(image: NDArray[np.uint8]) -> int:
@@ -96,7 +102,7 @@ def random_crop(rng: Generator, height: int, width: int, scale: tuple[float, flo
     return Box((height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width)
 
 
-def check_view_options(views: int, seed: int, scale: tuple[float, float] = (0.08, 1.0)) -> None:
+def check_view_options(views: int, seed: int, scale: tuple[float, float] = (SMALLEST, 1.0)) -> None:
     """Refuse options that cannot be meant."""
     arguments.whole("views", views, least=1)
     arguments.whole("seed", seed, least=0, most=2**32 - 1)
