@@ -158,7 +158,7 @@ def prepare(folder: Path, images: int) -> None:
         assert isinstance(original, TorchEncoder)
         shown = np.stack([resize_shorter_and_crop(decode(file), 224) for file in photographs(16)])
         write_onnx_folder(original, folder / "fp32")
-        write_onnx_folder(original, folder / "int8", int8_images=shown)
+        write_onnx_folder(original, folder / "int8", precision="int8", images=shown)
 
 
 def show(console: Console, folder: Path, images: int = 12, labels: int = 100) -> None:

@@ -50,7 +50,7 @@ def quantize_tower(model: Path, out: Path, calibration: NDArray[np.uint8]) -> st
                     _Calibration(calibration),
                     activation_type=quantization.QuantType.QUInt8,  # times signed weights: twice as fast on x86
                     op_types_to_quantize=list(BESIDE_CONVOLUTIONS),
-                    nodes_to_exclude=_before_convolutions(onnx.load(str(prepared))),
+                    nodes_to_exclude=before_convolutions(onnx.load(str(prepared))),
                     **eight_bits,
                 )
     except Exception as error:  # the tools raise many kinds for models that they do not know
@@ -72,10 +72,10 @@ class _Calibration:
         return None if batch is None else {"pixels": batch}
 
 
-def _before_convolutions(model: Any) -> list[str]:
+def before_convolutions(model: Any) -> list[str]:
     """The steps from bytes to the first convolution's input, which stay exact: they cost little and decide all else."""
     kinds = [node.op_type for node in model.graph.node]
-    return [node.name for node in model.graph.node[: kinds.index("Conv")]]
+    return [node.name for node in model.graph.node[: kinds.index("Conv")]] if "Conv" in kinds else []
 
 
 def _by_products(model: Any) -> bool:
