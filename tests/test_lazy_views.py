@@ -145,7 +145,7 @@ def test_a_store_under_the_budget_says_what_the_classifier_says(tmp_path):
     store = encode_images(images, ColorEncoder(), out=tmp_path / "store", views=8, dtype="float32", templates="photo")
     rows = rows_in_order(store, "stored", 0, budget=3)
     found = MCP().start(store.task()).run(rows)
-    classifier = lazy_classifier()
+    classifier = Classifier(ColorEncoder(), NAMES, method="mcp", views=8, view_budget=3, guard=False)
     for picture, probabilities in zip(shown, found.probabilities, strict=True):
         best = classifier.classify(picture, top=1)[0]
         assert best["label"] == NAMES[probabilities.argmax()]

@@ -4,8 +4,9 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from trimtab import arguments
 from trimtab.encoders.base import Encoder, image_prompts, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
+from trimtab.guard.rules import Guard
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, enough_side, make_views
 from trimtab.interrupts import HoldInterrupts
@@ -23,6 +25,7 @@ from trimtab.look_ahead import LookAhead, Rows
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
 from trimtab.prompts import text_prototypes
+from trimtab.registry import DEFAULT_METHOD
 from trimtab.stream import Stream
 from trimtab.task import Task
 
@@ -30,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
 Item = TypeVar("Item")
+NONE_OF_THESE = "none of these"
 
 LAZY_NOTE = "lazy views"  # where a saved stream notes what lazy views know of it
 
@@ -49,7 +53,8 @@ class Classifier:
     are looked at as well; they depend on the image and the seed alone. With a `view_budget`, crops are encoded only
     where they seem worth it, never more views than that per image on average (`trimtab.lazy_views`). `context`, a file
     of `trimtab learn coop` or of CoOp's program, takes the place of the templates; it was trained on labels of other
-    images.
+    images. `guard` says what may be learned from (docs/guards.md); False leaves the method as it was published. With
+    `unknown="auto"` an answer can be "none of these", and such images are not learned.
     """
 
     def __init__(
@@ -57,15 +62,18 @@ class Classifier:
         encoder: str | Encoder,
         labels: Sequence[str],
         *,
-        method: str | Method = "mcp",
+        method: str | Method = DEFAULT_METHOD,
         templates: str | Sequence[str] = "photo",
         cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
         context: Path | str | None = None,
         views: int = 1,
         view_budget: float | None = None,
         seed: int = 0,
+        guard: bool | Guard = True,
+        unknown: Literal["auto"] | None = None,
     ) -> None:
         check_view_options(views, seed)
+        wanted = _guard(guard, unknown)
         labels = arguments.names("labels", labels)
         if len(labels) < 2:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
@@ -96,7 +104,7 @@ class Classifier:
         if view_budget is not None and self._by_pixels:
             raise TrimtabError(f"{chosen.name} looks at pixels and takes all views; leave out view_budget.")
         self.lazy = None if view_budget is None else LazyViews(self.task, views, view_budget)
-        self.stream: Stream = chosen.start(self.task)
+        self.stream: Stream = chosen.start(self.task, wanted)
 
     @property
     def seen(self) -> int:
@@ -195,14 +203,17 @@ class Classifier:
         if top is not None:
             arguments.whole("top", top, least=1)
         if self.lazy is None:
-            probabilities = self.stream.step(features).probabilities
+            prediction = self.stream.step(features)
         else:
             rows = np.atleast_2d(arguments.numbers("features", features)).astype(np.float32, copy=False)
             with HoldInterrupts():
-                probabilities = self.stream.step(repeated(rows, self.views)).probabilities
+                prediction = self.stream.step(repeated(rows, self.views))
                 self.lazy.take_in(rows)
+        probabilities = prediction.probabilities * np.float32(1 - prediction.unknown)
         best_first = np.argsort(-probabilities, kind="stable")[:top]
         guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
+        if prediction.unknown > 0.5:
+            guesses = [Guess(label=NONE_OF_THESE, score=prediction.unknown), *guesses][:top]
         _log.debug("image %d: %s", self.seen, guesses[:1])
         return guesses
 
@@ -252,3 +263,14 @@ class Classifier:
         self.stream.reset()
         if self.lazy is not None:
             self.lazy.reset()
+
+
+def _guard(guard: bool | Guard, unknown: str | None) -> Guard | None:
+    if unknown not in (None, "auto"):
+        raise TrimtabError(f"unknown must be 'auto' or None, not {arguments.shown(unknown)}.")
+    chosen = Guard() if guard is True else guard or None
+    if unknown is None or chosen is None:
+        if unknown is not None:
+            raise TrimtabError("unknown='auto' is one of the guards; leave guard on.")
+        return chosen
+    return replace(arguments.instance("guard", chosen, Guard, "a trimtab.Guard"), unknown=True)

@@ -36,6 +36,7 @@ VERBS: tuple[str, ...] = (
     "plot",
     "ablate",
     "theory",
+    "attack",
     "tune",
     "data",
     "prompts",

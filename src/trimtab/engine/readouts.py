@@ -5,11 +5,13 @@ Each follows a bank. When a block opens, a (C, B) table is computed for all its 
 looks up a column that the last write left true.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine import kernels
+from trimtab.engine import door, kernels
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -29,6 +31,10 @@ class ReadOut:
         """(C,): the read-out of one image, for every class."""
         return self._table[:, self._bank.row(image)].copy()
 
+    def of_block(self) -> Array:
+        """(B, C): the read-out of each image of the open block, as the last write before or of it left it."""
+        return np.ascontiguousarray(self._table.T)
+
     def open(self) -> None:
         """Compute the whole table for a new block."""
         classes, _, images = self._bank.products.shape
@@ -42,6 +48,14 @@ class ReadOut:
         """Compute one class again for the images that are yet to come."""
         if self._slots.start <= slot < self._slots.stop:
             self._compute(label, label + 1, first_image)
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again: a write was taken back."""
+        if self._slots.start <= slot < self._slots.stop:
+            self._compute(label, label + 1, first_image)
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """Nothing: the next block computes everything."""
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Nothing is saved: a read-out follows from the bank."""
@@ -57,23 +71,32 @@ class MeanProducts(ReadOut):
     The visual prototypes v_c themselves are never needed here; `Prototypes` has them for the methods that move them.
     """
 
-    present: NDArray[np.bool_]  # (C,): the classes that have items, of the open block
+    def __init__(self, bank: Bank, slots: slice) -> None:
+        super().__init__(bank, slots)
+        self.present = np.zeros(len(bank.features), np.bool_)  # the classes that have items, since the block opened
 
-    def open(self) -> None:
-        """Compute the whole table for a new block."""
-        self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
-        super().open()
+    def compiled(self) -> door.Means:
+        """As compiled loops take it."""
+        since = np.where(self.present, 0, self._table.shape[1])
+        return door.Means(self._slots.start, self._slots.stop, self._table, self.present, since)
 
-    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
-        """Compute one class again for the images that are yet to come."""
-        super().written(label, slot, first_image, payload)
-        if self._slots.start <= slot < self._slots.stop:
-            self.present[label] = True
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again: a write was taken back, perhaps that of its only item."""
+        super().restored(label, slot, first_image)
+        self.present[label] = bool(self._bank.occupied[label, self._slots].any())
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
         kernels.mean_products(
-            bank.products, bank.occupied, slots.start, slots.stop, first_class, last_class, first_image, self._table
+            bank.products,
+            bank.occupied,
+            slots.start,
+            slots.stop,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+            self.present,
         )
 
 
@@ -84,6 +107,10 @@ class AffinitySums(ReadOut):
         super().__init__(bank, slots)
         self._alpha = np.float32(arguments.number("alpha", alpha))
         self._beta = np.float32(arguments.number("beta", beta))
+
+    def compiled(self) -> door.Affinities:
+        """As compiled loops take it."""
+        return door.Affinities(self._slots.start, self._slots.stop, self._alpha, self._beta, self._table)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
@@ -110,6 +137,10 @@ class RetrievalCosines(ReadOut):
     def __init__(self, bank: Bank, slots: slice, beta: float) -> None:
         super().__init__(bank, slots)
         self._beta = np.float32(arguments.number("beta", beta))
+
+    def compiled(self) -> door.Retrieved:
+        """As compiled loops take it."""
+        return door.Retrieved(self._slots.stop, self._beta, self._table)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank = self._bank
@@ -143,6 +174,7 @@ class NegativePenalties:
         self._bank, self._slots = bank, slots
         self._alpha, self._beta = np.float32(alpha), np.float32(beta)
         self._bounds = (mask_low, mask_high)
+        self._overwritten: list[tuple[np.int32, NDArray[np.int32]]] = []  # while the bank is held
         self._table: Array = np.zeros((0, 0), np.float32)
         bank.follow(self)
 
@@ -153,6 +185,24 @@ class NegativePenalties:
     def at(self, image: Image) -> Array:
         """(C,): the summed strength of the items that speak against each class."""
         return self._table[:, self._bank.row(image)].copy()
+
+    def of_block(self) -> Array:
+        """(B, C): the same of each image of the open block, as the last write before or of it left it."""
+        return np.ascontiguousarray(self._table.T)
+
+    def compiled(self) -> door.Penalties:
+        """As compiled loops take it."""
+        return door.Penalties(
+            self._slots.start,
+            self._slots.stop,
+            self._alpha,
+            self._beta,
+            np.float32(self._bounds[0]),
+            np.float32(self._bounds[1]),
+            self.marked,
+            self.counts,
+            self._table,
+        )
 
     def of(self, features: Array) -> Array:
         """(V, C): the same for features (V, d) that stand for no image of the block: an image's other views."""
@@ -197,11 +247,31 @@ class NegativePenalties:
         if payload is None:
             raise TrimtabError("An item of a negative cache is written with its probabilities as the payload.")
         item = slot - self._slots.start
+        if self._bank.held:
+            self._overwritten.append((self.counts[label, item], self.marked[label, item].copy()))
         low, high = self._bounds
         plausible = np.flatnonzero((payload > low) & (payload < high))  # the item's row of L_n
         self.counts[label, item] = len(plausible)
         self.marked[label, item, : len(plausible)] = plausible
         self._add(label, label + 1, item, item + 1, first_image, 1)
+
+    def hold(self) -> Callable[[], None]:
+        """Nothing to do: the bank tells when a write is taken back."""
+        return self._overwritten.clear
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Let the item before the last write speak again."""
+        if self._slots.start <= slot < self._slots.stop:
+            item = slot - self._slots.start
+            self.counts[label, item], self.marked[label, item] = self._overwritten.pop()
+            self._add(label, label + 1, item, item + 1, first_image, 1)
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """What each item speaks against goes where the item goes."""
+        own = np.maximum(slots[self._slots] - self._slots.start, -1)
+        self.counts[label], self.marked[label] = self.counts[label][own], self.marked[label][own]
+        self.counts[label][own < 0] = 0
+        self.marked[label][own < 0] = 0
 
     def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
         kernels.add_penalties(

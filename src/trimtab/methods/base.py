@@ -17,6 +17,7 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import check, choice, docstring, number
 from trimtab.errors import TrimtabError
 from trimtab.fusion import FixedWeights, Fusion, FusionChoice, fusion_choice, new_fusion
+from trimtab.guard.rules import Guard
 from trimtab.methods.facts import MethodInfo, Released, Templates
 from trimtab.stream import Stream
 from trimtab.task import Task
@@ -54,8 +55,10 @@ class Method(ABC):
     view_fraction = 1.0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Complete the docstring with what each parameter means, so that `help` shows it."""
+        """Complete the docstring with what each parameter means, so that `help` shows it; see `walk` for the rest."""
         super().__init_subclass__(**options)
+        if "walk" not in vars(cls):  # an inherited one would pass by what the subclass changes
+            cls.walk = Method.walk  # type: ignore[method-assign]
         found: dict[str, Field[Any]] = {}
         for owner in reversed(cls.__mro__):
             found |= vars(owner).get("__dataclass_fields__", {})
@@ -88,6 +91,21 @@ class Method(ABC):
         self.observe(image, state)
         return parts
 
+    def foretell(self, image: Image, state: Any) -> dict[str, Array]:
+        """What `step` would answer. It may write, and whoever asks puts the state back.
+
+        Override it where a step does something costly after its answer is known.
+        """
+        return self.step(image, state)
+
+    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:  # noqa: ARG002
+        """Take in a block's images one after the other and predict each: part name -> (B, C), as `step` would.
+
+        None, having done nothing, where there is no faster way than one step per image. It is not inherited: a subclass
+        that changes nothing but defaults may say `walk = Parent.walk`.
+        """
+        return None
+
     @property
     def writes_first(self) -> bool:
         """Whether an image is taken in before it is predicted, as in the papers."""
@@ -101,6 +119,9 @@ class Method(ABC):
     def query_of_block(self) -> Query:
         """What stands for an image when it meets the caches."""
         return self.query
+
+    def items_left(self, state: Any) -> None:  # noqa: B027  (most methods have nothing to do)
+        """Items were taken out of the state's banks: make what depends on them true. Read-outs see to themselves."""
 
     def moving_text(self, state: Any) -> RunningText | None:  # noqa: ARG002
         """The text prototypes, if the method moves them along the stream; images are then seen one at a time."""
@@ -122,9 +143,9 @@ class Method(ABC):
         """Parameter -> a hash of the file that it names: results depend on what a file holds, not on where it lies."""
         return {}
 
-    def start(self, task: Task) -> Stream:
-        """A new stream of images under this method."""
-        return Stream(self, task)
+    def start(self, task: Task, guard: Guard | None = None) -> Stream:
+        """A new stream of images under this method, exactly as it is, or with a guard before it."""
+        return Stream(self, task, guard)
 
     @classmethod
     def released(cls, dataset: str) -> Self:

@@ -23,9 +23,13 @@ once, as the paper's text says; in the released program only when its class is n
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Image, Query
+from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.door import ReadOuts
 from trimtab.engine.equations import entropy, normalized_entropy, softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, number_or_none, slots, switch
@@ -35,6 +39,7 @@ from trimtab.engine.temper import TextTemper
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import CacheMethod, WeighedMethod
 from trimtab.methods.facts import EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, Templates
+from trimtab.methods.three_caches_walk import Rules, looks_of, walk
 from trimtab.task import Task
 
 # The authors' alpha and beta of A(x), by data set.
@@ -56,7 +61,7 @@ AFFINITIES = {
     "ucf101": (1.0, 7.0),
 }
 USUAL_AFFINITY = (3.0, 8.0)  # the middle of the authors' values
-PAPER_FORM = {"text_scale": "given", "prototype_term": "affinity"}
+PAPER_FORM = {"text_scale": "given", "prototype_term": "affinity", "lifetime": 0}
 
 
 def released_affinity(dataset: str) -> dict[str, Any]:
@@ -113,6 +118,11 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
     )
     negative_slots: int = slots(
         3, symbol="|M_negative|", about="Uncertain items per class that speak against what they might be mistaken for."
+    )
+    lifetime: int = slots(
+        100,
+        about="Images of a class, for each slot of a cache, after which an item gives way to the next: a cache holds "
+        "the best of the last so many, not of all time (ours; docs/long-streams.md). 0: never, as in the paper.",
     )
     negative_alpha: float = number(
         0.117, least=0, symbol="alpha of A, negative", about="Strength of a negative item; 0 silences the cache."
@@ -225,7 +235,7 @@ class ThreeCaches(State):
     def empty(cls, rules: ThreeCacheMethod, task: Task) -> "ThreeCaches":
         """No items beside the text prototypes."""
         sections = {"entropy": rules.entropy_slots, "align": rules.align_slots, "negative": rules.negative_slots}
-        bank = Bank(task.classes, task.dim, sections, anchors=task.text_prototypes)
+        bank = Bank(task.classes, task.dim, sections, anchors=task.text_prototypes, lifetime=rules.lifetime)
         items = slice(1, bank.sections["align"].stop)
         return cls(
             bank=bank,
@@ -244,6 +254,7 @@ class ThreeCaches(State):
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
+        self.bank.arrivals[image.label] += 1
         # The align test uses the visual prototype as it was before this image, so it comes before any write.
         align_slot = self._align_slot(image, rules)
         self.bank.offer("entropy", image.label, image, image.entropy)
@@ -252,6 +263,31 @@ class ThreeCaches(State):
             self.bank.write(image.vote_label, align_slot, image, image.vote_entropy, feature=plain)
         if _is_uncertain(image.entropy, image, rules):
             self._reflect(image, rules)
+
+    def walk(self, block: Block, rules: ThreeCacheMethod) -> NDArray[np.int64]:
+        """`write` for each image of the open block, compiled; (C,): since which image a class holds items.
+
+        Each image's column of the read-outs is then what it found after its own writes.
+        """
+        spans = self.bank.sections
+        means = self.visual.compiled()
+        walk(
+            self.bank.compiled(),
+            ReadOuts(means, self.reflected.compiled(), self.retrieved.compiled(), self.penalties.compiled()),
+            looks_of(block),
+            Rules(
+                spans["entropy"].start,
+                spans["align"].start,
+                spans["negative"].start,
+                spans["negative"].stop,
+                float(rules.entropy_low),
+                float(rules.entropy_high),
+                float(rules.center_weight),
+                rules.promotion,
+                rules.query == "plain",
+            ),
+        )
+        return means.since
 
     def _align_slot(self, image: Image, rules: ThreeCacheMethod) -> int | None:
         """Where the align cache would take the image.
