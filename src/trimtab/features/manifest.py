@@ -22,6 +22,7 @@ VERSION = 1
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 TEXT = "text.npy"
+JPEG_SIDE = "JPEG files at least"  # what preprocessing calls the pixels that a large file keeps when it is decoded
 DTYPES = ("float16", "float32")
 
 
