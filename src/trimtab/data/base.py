@@ -64,6 +64,10 @@ class FileImages:
         """Image `index` as (H, W, 3) RGB bytes."""
         return decode(self.paths[index])
 
+    def part(self, indices: Sequence[int]) -> "FileImages":
+        """Some of them, numbered from 0: what another machine needs."""
+        return FileImages([self.paths[index] for index in indices])
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedImages:
@@ -76,6 +80,10 @@ class EncodedImages:
         """Image `index` as (H, W, 3) RGB bytes."""
         return decoded_bytes(self.blobs[index], self.ids[index])
 
+    def part(self, indices: Sequence[int]) -> "EncodedImages":
+        """Some of them, numbered from 0."""
+        return EncodedImages([self.blobs[i] for i in indices], [self.ids[i] for i in indices])
+
 
 @dataclass(frozen=True, eq=False)
 class GrayImages:
@@ -86,6 +94,10 @@ class GrayImages:
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) bytes."""
         return np.repeat(self.pixels[index][..., None], 3, axis=2)
+
+    def part(self, indices: Sequence[int]) -> "GrayImages":
+        """Some of them, numbered from 0."""
+        return GrayImages(self.pixels[np.asarray(indices)])
 
 
 def decoded_bytes(blob: bytes, name: str) -> NDArray[np.uint8]:
