@@ -11,6 +11,7 @@ import pytest
 
 from bench_stores import make_store
 from trimtab.cluster import session
+from trimtab.engine.state_io import read_state
 from trimtab.errors import TrimtabError
 from trimtab.study.bench import make_plan, run_plan
 
@@ -112,3 +113,19 @@ def test_a_benchmark_gives_the_records_of_one_machine(cluster, tmp_path, monkeyp
     record = json.loads(next((tmp_path / "there" / "small").rglob("mcp-auto*.json")).read_text())
     assert record["about"]["store"] == "store"
     assert np.isfinite(record["cost"]["seconds"])
+
+
+@pytest.mark.slow
+def test_streams_on_actors_give_the_bits_of_one_machine(cluster, tmp_path):
+    from trimtab.cluster.adapt import adapt_streams
+    from trimtab.cluster.adapt_plan import AdaptPlan
+
+    store = make_store(tmp_path / "store", images=90)
+    plan = AdaptPlan(str(store.path), store.fingerprint, "mcp", streams=2, merge_every=15, order="shuffled")
+    here, told = adapt_streams(plan, tmp_path / "here"), []
+    there = adapt_streams(plan, tmp_path / "there", ray=True, progress=lambda *done: told.append(done))
+    assert told == [(30, 90), (60, 90), (90, 90)]
+    assert np.array_equal(there.labels, here.labels)
+    ours, theirs = (read_state(adapted.snapshots[0]) for adapted in (here, there))
+    assert ours.note == theirs.note
+    assert all(np.array_equal(ours.arrays[name], theirs.arrays[name]) for name in ours.arrays)

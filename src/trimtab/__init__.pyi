@@ -5,6 +5,8 @@ from .errors import TrimtabError as TrimtabError
 from .estimator import AdaptiveClassifier as AdaptiveClassifier
 from .features import FeatureStore as FeatureStore
 from .fusion import oracle_weights as oracle_weights
+from .merging import MergingStream as MergingStream
+from .merging import merge as merge
 from .methods import list_methods as list_methods
 from .methods import make_method as make_method
 from .methods.boostadapter import BoostAdapter as BoostAdapter

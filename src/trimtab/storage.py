@@ -91,7 +91,7 @@ class LocalFolder:
         if not self.path.is_dir():
             return {}
         with os.scandir(self.path) as entries:
-            return {entry.name: entry.stat().st_size if entry.is_file() else -1 for entry in entries}
+            return {entry.name: _size(entry) for entry in entries}
 
     def sha256(self, name: str) -> str:
         """The checksum of a file's content."""
@@ -216,6 +216,13 @@ class RemoteRows:
             self._file.seek(self._start + first * self._row)
             content = self._file.read((stop - first) * self._row)
         return np.frombuffer(content, self.dtype).reshape(stop - first, *self.shape[1:])
+
+
+def _size(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat().st_size if entry.is_file() else -1
+    except OSError:  # a link that leads to itself, or to nowhere
+        return -1
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -15,10 +15,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from trimtab.cluster import session
+from trimtab.cluster.adapt import adapt_streams
+from trimtab.cluster.adapt_plan import AdaptPlan
 from trimtab.cluster.encode import encode_on_ray
 from trimtab.data import load_dataset
 from trimtab.encoders import load_encoder
+from trimtab.engine.state_io import read_state
+from trimtab.features import FeatureStore
 from trimtab.features.encode import encode_images
 from trimtab.features.encoding import plan_encoding
 
@@ -82,6 +88,35 @@ def encode_with(loss: Callable[[Any, Any], None] | None, expected: dict[str, byt
     return f"{end - start:.1f} s in all{after}; {same}"
 
 
+def adapt_with(loss: Callable[[Any, Any], None] | None, store: Path, out: Path) -> tuple[str, dict[str, Any]]:
+    opened = FeatureStore.open(store)
+    plan = AdaptPlan(str(store), opened.fingerprint, "mcp", streams=4, merge_every=50)
+    lost_at: list[float] = []
+    with two_nodes() as (cluster, other):
+        start = time.perf_counter()
+
+        def told(done: int, total: int) -> None:
+            if loss and not lost_at and done >= total // 3:
+                loss(cluster, other)
+                lost_at.append(time.perf_counter())
+
+        adapted = adapt_streams(plan, out, ray=True, progress=told)
+        end = time.perf_counter()
+    after = f", {end - lost_at[0]:.1f} s after the loss" if lost_at else ""
+    state = read_state(adapted.snapshots[0]).arrays
+    return f"{end - start:.1f} s in all{after}", {"labels": adapted.labels, **state}
+
+
+def adapting(root: Path) -> bool:
+    """Streams with and without a lost node; whether they differ."""
+    said, expected = adapt_with(None, root / "here", root / "calm")
+    print(f"adapt {IMAGES} images in 4 streams that merge, nothing lost: {said}", flush=True)
+    said, found = adapt_with(lose_a_node, root / "here", root / "lossy")
+    same = all(np.array_equal(found[name], expected[name]) for name in expected)
+    print(f"the same, a node killed: {said}; {'equal bits' if same else 'OTHER BITS'}", flush=True)
+    return not same
+
+
 def main() -> int:
     """Print what became of each loss; 1 if anything differs."""
     failed = False
@@ -96,6 +131,7 @@ def main() -> int:
             shutil.rmtree(root / "there")
             print(f"encode {IMAGES} images in {IMAGES // PER_SHARD} shards, {name}: {said}", flush=True)
             failed |= "OTHER" in said
+        failed |= adapting(root)
     return int(failed)
 
 

@@ -227,9 +227,9 @@ class FeatureStore:
 def _finished(folder: Folder) -> Manifest:
     """The manifest of a finished store, or one sentence on why there is none."""
     sizes = folder.sizes()
-    if MANIFEST in sizes:
+    if sizes.get(MANIFEST, -1) >= 0:
         return read_manifest(folder, MANIFEST)
-    if UNFINISHED in sizes:
+    if sizes.get(UNFINISHED, -1) >= 0:
         raise TrimtabError(
             f"The feature store at {folder} is unfinished; run the same `trimtab encode` again to continue."
         )
