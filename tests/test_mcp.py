@@ -12,6 +12,7 @@ from gentle import gentle_stream
 from oracle.mcp import run_mcp
 from trimtab import MCP, Task, TrimtabError
 from trimtab.checks import random_stream
+from trimtab.methods.three_caches import PAPER_FORM
 
 GOLDEN = Path(__file__).parent / "golden"
 PARAMETERS = [name for name in MCP.__dataclass_fields__ if name in np.load(GOLDEN / "mcp_a.npz")]
@@ -22,7 +23,7 @@ def golden_run(name: str, **changes):
     text = data["text_prototypes"]
     task = Task([str(c) for c in range(len(text))], text, float(data["logit_scale"]))
     parameters = {parameter: data[parameter].item() for parameter in PARAMETERS}
-    method = MCP(prototype_term="affinity", **parameters, **changes)
+    method = MCP(**PAPER_FORM, **parameters, **changes)
     return data, method.start(task).run(data["views"])
 
 
@@ -74,7 +75,7 @@ def test_equals_the_plain_loops(classes, dim, views, images, seed, block, window
         **choices,
     }
     expected = run_mcp(features, task.text_prototypes, task.logit_scale, **paper)
-    result = MCP(prototype_term="affinity", **paper).start(task).run(features, block=block)
+    result = MCP(**PAPER_FORM, **paper).start(task).run(features, block=block)
     for part, values in expected.items():
         np.testing.assert_allclose(result.parts[part], values, atol=2e-4, rtol=0, err_msg=part)
 

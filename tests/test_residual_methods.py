@@ -27,6 +27,7 @@ from trimtab.engine.alignment import Alignment
 from trimtab.engine.equations import affinity
 from trimtab.engine.residuals import entropy_slopes, one_step, residual_gradients
 from trimtab.methods.mcp_plus import loss_gradients
+from trimtab.methods.three_caches import PAPER_FORM
 
 SLOPES = {"entropy_weight": "entropy", "align_weight": "align", "contrast_weight": "contrast"}
 
@@ -182,7 +183,7 @@ def oracle_options(options: dict[str, Any]) -> dict[str, Any]:
 )
 def test_mcp_plus_equals_autograd_along_streams(stream: dict[str, int], options: dict[str, Any]) -> None:
     task, features = gentle_stream(**stream)
-    method = make_method("mcp_plus", positive_alpha=4.0, positive_beta=5.0, **options)
+    method = make_method("mcp_plus", **PAPER_FORM, positive_alpha=4.0, positive_beta=5.0, **options)
     expected = {"positive_alpha": 4.0, "positive_beta": 5.0, **oracle_options(options)}
     parts = method.start(task).run(features, block=11).parts
     reference = run_mcp_plus(features, task.text_prototypes, task.logit_scale, **expected)
@@ -195,7 +196,7 @@ def test_mcp_plus_equals_autograd_along_streams(stream: dict[str, int], options:
 def test_mcp_plus_does_not_drift_from_autograd_in_1000_images(options: dict[str, Any], seed: int) -> None:
     task, features = gentle_stream(classes=6, dim=10, views=1, images=1000, seed=seed)
     options = {"learning_rate": 1e-3, "positive_alpha": 4.0, "positive_beta": 5.0, **options}
-    parts = make_method("mcp_plus", **options).start(task).run(features).parts
+    parts = make_method("mcp_plus", **PAPER_FORM, **options).start(task).run(features).parts
     reference = run_mcp_plus(features, task.text_prototypes, task.logit_scale, **options)
     for part, values in parts.items():
         np.testing.assert_allclose(values, reference[part], atol=1e-4, rtol=0, err_msg=part)

@@ -44,10 +44,7 @@ def test_a_negative_item_needs_its_probabilities():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (
-            lambda: DMN(fusion="auto"),
-            "fusion 'auto' weighs text, prototype, retrieval, but this",
-        ),
+        (lambda: ZeroVote(fusion="auto"), "fusion 'auto' weighs parts beside a first part 'text'"),
         (lambda: DMN(fusion=(1.0,)), "1 weights but the prediction has 2 parts"),
         (lambda: DMN(fusion="best"), "fusion must be 'auto' or one weight for each part"),
         (lambda: ZeroVote(fusion=(1.0, 0.0)), "2 weights but the prediction has 3 parts"),

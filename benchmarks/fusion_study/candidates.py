@@ -1,12 +1,13 @@
 """The ways of fusing that the study compares. All but the oracles are causal and see no label."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.fusion import AutoWeights
+from trimtab.fusion.sharpness import LOG_FACTOR
 
 Array = NDArray[np.float32]
 Parts = dict[str, Array]
@@ -15,14 +16,16 @@ Parts = dict[str, Array]
 class WithoutHabit(AutoWeights):
     """Habits stay."""
 
-    habits = np.zeros(3)
+    def __init__(self, parts: Sequence[str], classes: int) -> None:
+        super().__init__(parts, classes)
+        self.habits[:] = 0.0
 
 
 class WithoutTrust(AutoWeights):
-    """Retrieval is always believed."""
+    """Every part is always believed."""
 
-    def _trust(self) -> float:
-        return 1.0
+    def _trusts(self) -> NDArray[np.float64]:
+        return np.ones(len(self.parts) - 1)
 
 
 class WithoutForce(AutoWeights):
@@ -33,16 +36,29 @@ class WithoutForce(AutoWeights):
         return super()._forces()
 
 
+class WithoutSharpness(AutoWeights):
+    """A strong text speaks as any other."""
+
+    def step(self, parts: Mapping[str, Array]) -> Array:
+        fused = super().step(parts)
+        self.sharpness.figures[LOG_FACTOR] = 0.0
+        return fused
+
+
 class WholeText(AutoWeights):
     """The text counts as much as the other parts."""
 
-    shares = np.ones(3)
+    def __init__(self, parts: Sequence[str], classes: int) -> None:
+        super().__init__(parts, classes)
+        self.shares[0] = 1.0
 
 
 class NoText(AutoWeights):
     """The text counts only inside the prototype part."""
 
-    shares = np.array([1e-6, 1.0, 1.0])
+    def __init__(self, parts: Sequence[str], classes: int) -> None:
+        super().__init__(parts, classes)
+        self.shares[0] = 1e-6
 
 
 def _sum(parts: Parts) -> Array:
@@ -82,6 +98,7 @@ CANDIDATES: Final[dict[str, Callable[[Parts], Array]]] = {
 ABLATIONS: Final[dict[str, Callable[[Parts], Array]]] = {
     "auto, habits stay": _replayed(WithoutHabit),
     "auto, no trust": _replayed(WithoutTrust),
+    "auto, no sharpness": _replayed(WithoutSharpness),
     "auto, own force": _replayed(WithoutForce),
     "auto, whole text": _replayed(WholeText),
     "auto, no text": _replayed(NoText),

@@ -100,31 +100,27 @@ def run_whitened(
     witnesses: ArrayLike,
     *,
     memory_slots: int,
-    strength: float = 2.0,
+    strength: float = 1.5,
 ) -> Doubles:
     """(N, C): Keel's part "whitened" of each image, given its tempered text logits and what MCP's parts name."""
     images, text = np.asarray(features, np.float64), np.asarray(text_prototypes, np.float64)
     shown, named_by = np.asarray(logits, np.float64), np.asarray(witnesses)
     fit: Fit | None = None
     ring: list[Doubles] = []
-    next_fit, sharpness, asked, alike, for_memory, for_text = 16, 0.0, 0.0, 0.0, 0.4, 0.8
+    next_fit, asked, alike, for_memory, for_text = 16, 0.0, 0.0, 0.4, 0.8
     found = []
     for n, (x, text_logits) in enumerate(zip(images, shown, strict=True)):
         scores = np.zeros(len(text)) if fit is None else fit.scores(x)
-        factor, weight = math.exp(sharpness), 0.0
+        weight = 0.0
         if fit is not None:
-            known = float(softmax(factor * text_logits) @ fit.reliability)
+            known = float(softmax(text_logits) @ fit.reliability)
             reached = (6.5 * fit.agreement + asked * alike) / (10 + asked)
             trust = between(2 * reached / max(fit.agreement, 1e-3) - 1, 0, 1)
             weight = strength * known * trust * between((for_memory / for_text - 0.85) / 0.2, 0, 1)
-        found.append(softmax((factor - 1) * text_logits + weight * scores))
+        found.append(softmax(weight * scores))
 
         recent = min(n, 200) + 20
-        agreement = 0.0 if fit is None else fit.agreement
-        wanted = 0.6 + 0.3 * between((agreement - 0.8) / 0.1, 0, 1)
         best = int(text_logits.argmax())
-        reached = float(softmax(factor * text_logits).max())
-        sharpness = between(sharpness + 3 * (wanted - reached) / recent, 0, 2.5)
         for_text += (float(np.mean(named_by[n] == best)) - for_text) / recent
         if fit is not None:
             remembered = int(scores.argmax())

@@ -13,7 +13,7 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 from trimtab.engine.state import OwnArrays
 
-CONFIDENCE = 0.6
+CONFIDENCE = 0.4
 WINDOW = 200.0  # images that the mean confidence speaks of
 WARM_UP = 20.0  # images' worth of caution at the start
 FIRST_SPREAD = 2.0  # deviation of the first image's logits over the classes: a first guess

@@ -1,6 +1,7 @@
 """The loops of `AutoWeights` over the classes. The tests compare each with a plain NumPy twin.
 
-Shapes: logs, unbiased, habit (3, C); everything else per class (C,). Logits are log-probabilities less their mean.
+Shapes: logs, unbiased, habit (P, C) for P parts, agreement (P - 1, 2), the rest per class (C,) or per part (P,). Logits
+are log-probabilities less their mean.
 """
 
 import numpy as np
@@ -43,12 +44,19 @@ def trust(agreement: Doubles, classes: int) -> float:
 
 
 @njit(nogil=True)
-def forces(shares: Doubles, spread: Doubles, trusted: float, seen: int) -> Doubles:
+def trusts(agreement: Doubles, classes: int) -> Doubles:
+    """(P - 1,): the trust in each part after the text."""
+    return np.array([trust(pair, classes) for pair in agreement])
+
+
+@njit(nogil=True)
+def forces(shares: Doubles, spread: Doubles, trusted: Doubles, seen: int) -> Doubles:
     """The exponent of each part in the product: its share, at the text's spread; the shares in use sum to one."""
     warm = seen / (seen + WARM_UP)
-    used = np.array([shares[0], warm * shares[1], warm * shares[2] * trusted])
+    used = shares.copy()
+    used[1:] *= warm * trusted
     total = used.sum()
-    for part in range(3):
+    for part in range(len(used)):
         matched = np.sqrt(spread[0] / spread[part]) if part > 0 and spread[part] > 0 else 1.0
         used[part] *= matched / total
     return used
@@ -83,7 +91,6 @@ def learn(
     logs: Array,
     unbiased: Array,
     fused: Array,
-    prototype: Array,
     habit: Doubles,
     habit_weight: Doubles,
     spread: Doubles,
@@ -92,7 +99,8 @@ def learn(
 ) -> None:
     """Take in one image: the arguments from habit on are written."""
     parts, classes = logs.shape
-    rate = 1.0 / (seen[0] + 1)
+    recent = max(1.0 / (seen[0] + 1), WINDOW)
+    believed = np.empty(classes, np.float32)
     for part in range(parts):
         row, raw, own = unbiased[part], logs[part], habit[part]
         mean, square = 0.0, 0.0
@@ -101,11 +109,18 @@ def learn(
             square += fused[c] * row[c] * row[c]
             own[c] += (1 - fused[c]) * raw[c]
         spread[part] += (max(square - mean * mean, 0.0) - spread[part]) / (seen[0] + 2)  # the first guess counts as one
-    itself = 0.0
+        if part > 0:
+            itself = 0.0
+            for c in range(classes):
+                itself += believed[c] * believed[c]
+            agreement[part - 1, 0] += (mean_at_highest(row, believed) - agreement[part - 1, 0]) * recent
+            agreement[part - 1, 1] += (itself - agreement[part - 1, 1]) * recent
+        if part + 1 < parts:
+            highest, total = raw.max(), np.float32(0)
+            for c in range(classes):
+                believed[c] = np.exp(raw[c] - highest)
+                total += believed[c]
+            believed /= total
     for c in range(classes):
         habit_weight[c] += 1 - fused[c]
-        itself += prototype[c] * prototype[c]
-    recent = max(rate, WINDOW)
-    agreement[0] += (mean_at_highest(unbiased[parts - 1], prototype) - agreement[0]) * recent
-    agreement[1] += (itself - agreement[1]) * recent
     seen[0] += 1

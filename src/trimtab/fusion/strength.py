@@ -42,12 +42,12 @@ class PrototypeStrength:
         _learn(self.figures, image.probabilities, image.logits, cosines, holds_items)
 
     def support(self, cosines: Array, holds_items: NDArray[np.bool_]) -> Array:
-        """(C,): what to add to the text's logits."""
+        """(C,) or (V, C): what to add to the text's logits."""
         usual = np.float32(_usual(self.figures))
-        support: Array = np.float32(self._slope(len(cosines))) * (cosines - usual) * holds_items
+        support: Array = np.float32(self.slope(cosines.shape[-1])) * (cosines - usual) * holds_items
         return support
 
-    def _slope(self, classes: int) -> float:
+    def slope(self, classes: int) -> float:
         """Logits per cosine."""
         figures = self.figures
         warm = figures[SEEN] / (figures[SEEN] + WARM_UP)

@@ -97,10 +97,13 @@ def fusion_choice(default: FusionChoice, *, about: str, symbol: str = "") -> Any
     return parameter(default, _AutoOrWeights(), about=about, symbol=symbol)
 
 
-def new_fusion(choice: FusionChoice, parts: Sequence[str], classes: int) -> Fusion:
-    """What the choice means for a prediction of these parts; one that does not fit them is refused."""
+def new_fusion(choice: FusionChoice, parts: Sequence[str], classes: int, weighed: Sequence[str] = ()) -> Fusion:
+    """What the choice means for a prediction of these parts; one that does not fit them is refused.
+
+    The parts named in `weighed` have their weight from the method already; only given weights change it.
+    """
     if isinstance(choice, str):
-        return AutoWeights(parts, classes)
+        return AutoWeights(parts, classes, weighed)
     return FixedWeights(parts, choice)
 
 

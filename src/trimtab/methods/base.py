@@ -166,6 +166,8 @@ class CacheMethod(Method):
 class WeighedMethod(Method):
     """A method whose prediction has several parts, and a parameter that says how they are weighed."""
 
+    weighed: ClassVar[tuple[str, ...]] = ()  # parts that the method has weighed itself, which 'auto' leaves as they are
+
     fusion: FusionChoice = fusion_choice(
         "auto",
         symbol="alpha_1, alpha_2, alpha_3",
@@ -177,8 +179,10 @@ class WeighedMethod(Method):
         super().__post_init__()
         if isinstance(self.fusion, list):
             object.__setattr__(self, "fusion", tuple(self.fusion))
-        new_fusion(self.fusion, self.parts, classes=2)  # refuses weights that do not fit now rather than at the start
+        new_fusion(
+            self.fusion, self.parts, classes=2, weighed=self.weighed
+        )  # refuses weights that do not fit now rather than at the start
 
     def new_fusion(self, task: Task) -> Fusion:
         """What makes one prediction of the parts."""
-        return new_fusion(self.fusion, self.parts, task.classes)
+        return new_fusion(self.fusion, self.parts, task.classes, self.weighed)

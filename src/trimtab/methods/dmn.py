@@ -86,7 +86,7 @@ class DMN(CacheMethod, WeighedMethod):
     fusion: FusionChoice = fusion_choice(
         (1.0, 1.0),
         symbol="beta_1, beta_2",
-        about="Weights of the parts text and dynamic. The released program searches the second on the test labels.",
+        about="Weights of the parts text and dynamic, or 'auto'. The released program searches them on test labels.",
     )
 
     def new_state(self, task: Task) -> DMNState:

@@ -6,12 +6,10 @@ the features by their covariance, and finds the classes' means there by a few ro
 from the text each time (engine/whitening.py). docs/keel.md has the equations, the figures and where it loses.
 
     log p = MCP's three parts, weighed by the stream        (fusion "auto")
-          + (a - 1) text                                    how far the text deserves to be sharper
           + strength * known * trust * witness * g          the whitened discriminants
 
 | factor  | what it asks                                                                    | function             |
 |---------|---------------------------------------------------------------------------------|----------------------|
-| a       | do text and memory name the remembered images alike? Then the text is strong    | `_text_confidence`   |
 | known   | does the memory know the classes that the text finds plausible?                 | `WhitenedMemory`     |
 | trust   | does it name new images as the text does, nearly as often as remembered ones?   | `Reputation.trust`   |
 | witness | do MCP's parts, which never saw it, side with it as often as with the text?     | `Reputation.witness` |
@@ -37,28 +35,21 @@ from trimtab.methods.facts import CACHE, MethodInfo
 from trimtab.methods.mcp import MCP, MCPState
 from trimtab.task import Task
 
-STRONG = (0.8, 0.9)  # agreement from which the text is sharpened, and at which it is as sharp as it gets
-CONFIDENT = (0.6, 0.9)  # the text's mean confidence there; MCP's temper gives it the first
 WITNESSED = (0.85, 1.05)  # the witnesses' support for the memory over that for the text: from nothing to full weight
 
 # Places in the array of figures.
-SEEN, LOG_SHARPNESS, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(6)
+SEEN, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(5)
 
 
 class Reputation:
-    """What a stream shows of its text and its memory, without labels: six running figures."""
+    """What a stream shows of its text and its memory, without labels: five running figures."""
 
     def __init__(self) -> None:
-        self.figures = np.array([0.0, 0.0, 0.0, 0.0, 0.4, 0.8])  # the memory has to earn its place
+        self.figures = np.array([0.0, 0.0, 0.0, 0.4, 0.8])  # the memory has to earn its place
 
     def arrays(self) -> Arrays:
         """Everything learned."""
         return {"figures": self.figures}
-
-    @property
-    def sharpness(self) -> float:
-        """The factor a of the text, at least 1."""
-        return float(np.exp(self.figures[LOG_SHARPNESS]))
 
     def trust(self, expected: float) -> float:
         """How far the memory names new images as it names those it holds, 0 to 1."""
@@ -76,9 +67,6 @@ class Reputation:
         figures = self.figures
         named, remembered = int(text.argmax()), int(scores.argmax())
         recent = min(figures[SEEN], 200.0) + 20.0
-        reached = float(softmax(np.float32(self.sharpness) * text).max())
-        wanted = _text_confidence(memory.agreement)
-        figures[LOG_SHARPNESS] = np.clip(figures[LOG_SHARPNESS] + 3 * (wanted - reached) / recent, 0.0, 2.5)
         figures[FOR_TEXT] += (np.mean([named == w for w in witnesses]) - figures[FOR_TEXT]) / recent
         if memory.fitted:
             figures[FOR_MEMORY] += (np.mean([remembered == w for w in witnesses]) - figures[FOR_MEMORY]) / recent
@@ -102,6 +90,7 @@ class Keel(CacheMethod, WeighedMethod):
 
     name: ClassVar[str] = "keel"
     parts: ClassVar[tuple[str, ...]] = (*MCP.parts, "whitened")
+    weighed: ClassVar[tuple[str, ...]] = ("whitened",)
     info: ClassVar[MethodInfo] = MethodInfo(
         title="Keel",
         paper="trimtab's own",
@@ -116,16 +105,16 @@ class Keel(CacheMethod, WeighedMethod):
         about="Images in the memory, of all classes together: the last ones. Fewer follow a drifting stream faster.",
     )
     strength: float = number(
-        2.0,
+        1.5,
         least=0,
         symbol="k",
-        about="Weight of the whitened discriminants where all evidence is for them; 0 leaves MCP with a sharper text.",
+        about="Weight of the whitened discriminants where all evidence is for them; 0 leaves MCP.",
     )
 
     @cached_property
     def mcp(self) -> MCP:
-        """The method that Keel steadies: its defaults, but for the logit scale, which the stream gives."""
-        return MCP(view_fraction=self.view_fraction, order=self.order, text_scale="stream")
+        """The method that Keel steadies: its defaults."""
+        return MCP(view_fraction=self.view_fraction, order=self.order)
 
     def new_state(self, task: Task) -> KeelState:
         """Nothing cached, nothing remembered."""
@@ -154,10 +143,9 @@ class Keel(CacheMethod, WeighedMethod):
     def _whitened(self, image: Image, state: KeelState) -> Array:
         """(C,): what is multiplied to MCP's prediction, as probabilities."""
         memory, reputation = state.memory, state.reputation
-        text, sharpness = image.logits, np.float32(reputation.sharpness)
-        known = float(softmax(sharpness * text) @ memory.reliability)
+        known = float(image.probabilities @ memory.reliability)
         weight = self.strength * known * reputation.trust(memory.agreement) * reputation.witness()
-        return softmax((sharpness - 1) * text + np.float32(weight) * memory.scores(image))
+        return softmax(np.float32(weight) * memory.scores(image))
 
     def _learn(self, image: Image, parts: dict[str, Array], state: KeelState) -> None:
         witnesses = [int(parts[name].argmax()) for name in ("prototype", "retrieval")]
@@ -167,9 +155,3 @@ class Keel(CacheMethod, WeighedMethod):
     def operations(self, size: Size) -> float:
         """MCP's and one more product with the classes; the fits come once in hundreds of images."""
         return self.mcp.operations(size) + size.products(1, size.classes)
-
-
-def _text_confidence(agreement: float) -> float:
-    """The mean confidence that the text deserves, by how often text and memory agree."""
-    share = min(max((agreement - STRONG[0]) / (STRONG[1] - STRONG[0]), 0.0), 1.0)
-    return CONFIDENT[0] + share * (CONFIDENT[1] - CONFIDENT[0])

@@ -14,23 +14,21 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 | caches and reflecting mechanism   | three_caches.py, with a table of its own                         |
 
 What the authors set per data set or search on the test labels has a default that needs neither, found from the stream
-(docs/weights-without-labels.md): `prototype_term` is "matched" and `fusion` is "auto". So `MCP()` is NOT the paper's
-exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a data set.
+(docs/weights-without-labels.md): `text_scale` is "stream", `prototype_term` "matched", `fusion` "auto". So `MCP()` is
+NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the authors' values for a data set.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Image
 from trimtab.engine.equations import affinity, softmax
-from trimtab.engine.parameters import choice, number_or_none
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
-from trimtab.errors import TrimtabError
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
-from trimtab.methods.three_caches import AFFINITIES, USUAL_AFFINITY, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
 from trimtab.task import Task
 
 
@@ -61,52 +59,11 @@ class MCP(ThreeCacheMethod):
         traits=CACHE | {"HighEntro", "ExpTestDist"},
         look=("#D55E00", "P", "-"),
     )
-    released_values: ClassVar[Released] = {
-        dataset: {"prototype_term": "affinity", **released_affinity(dataset)} for dataset in AFFINITIES
-    }
-
-    text_scale: str = choice(
-        "given",
-        ("given", "stream"),
-        symbol="s",
-        about="The logit scale: 'given' is the task's; 'stream' finds one at which the text's mean confidence is 0.6, "
-        "so that the scale that comes with the encoder does not matter (ours).",
-    )
-    prototype_term: str = choice(
-        "matched",
-        ("matched", "affinity"),
-        symbol="first term of Eq. 4",
-        about="How the visual prototypes speak: 'matched' is linear in the cosine, with a strength found from the "
-        "stream (ours); 'affinity' is the paper's A(x) = alpha exp(-beta (1 - x)).",
-    )
-    positive_alpha: float | None = number_or_none(
-        least=0,
-        symbol="alpha of A, Eq. 4",
-        about="Strength of A(x); only with prototype_term='affinity', where None means 3. Released values: 1 to 5.5.",
-    )
-    positive_beta: float | None = number_or_none(
-        least=0,
-        symbol="beta of A, Eq. 4",
-        about="Sharpness of A(x); only with prototype_term='affinity', where None means 8. Released values: 1 to 8.",
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for parameter in ("positive_alpha", "positive_beta"):
-            if self.prototype_term == "matched" and getattr(self, parameter) is not None:
-                raise TrimtabError(
-                    f"MCP: {parameter} has no effect on the prototype term 'matched', which finds its strength from "
-                    "the stream; leave it out, or choose prototype_term='affinity', the paper's form (MCP.paper())."
-                )
-
-    @classmethod
-    def _paper_form(cls) -> dict[str, Any]:
-        return {"prototype_term": "affinity", **super()._paper_form()}
+    released_values: ClassVar[Released] = {dataset: released_affinity(dataset) for dataset in AFFINITIES}
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
-        temper = TextTemper() if self.text_scale == "stream" else Nothing()
-        return MCPState(temper, self.new_caches(task, self._affinity), PrototypeStrength())
+        return MCPState(self.new_temper(), self.new_caches(task), PrototypeStrength())
 
     def observe(self, image: Image, state: MCPState) -> None:
         """Offer the image to the caches."""
@@ -133,13 +90,4 @@ class MCP(ThreeCacheMethod):
         cosines, holds_items = state.caches.visual.at(image), state.caches.visual.present
         if self.prototype_term == "matched":
             return state.strength.support(cosines, holds_items)
-        return affinity(cosines, *self._affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
-
-    @property
-    def _affinity(self) -> tuple[float, float]:
-        """Alpha and beta of A(x); the reflecting mechanism needs them whatever the prototype term is."""
-        alpha, beta = USUAL_AFFINITY
-        return (
-            alpha if self.positive_alpha is None else float(self.positive_alpha),
-            beta if self.positive_beta is None else float(self.positive_beta),
-        )
+        return affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)

@@ -25,7 +25,7 @@ features and the unmoved text.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -38,10 +38,12 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, switch
 from trimtab.engine.prototypes import Prototypes
 from trimtab.engine.residuals import Terms, entropy_slopes, one_step, residual_gradients
-from trimtab.engine.state import State
+from trimtab.engine.state import Nothing, State
+from trimtab.engine.temper import TextTemper
+from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.joint_loss import CONTRAST_FLOOR
-from trimtab.methods.three_caches import ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_caches import PAPER_FORM, ThreeCacheMethod, ThreeCaches, released_affinity
 from trimtab.task import Task
 
 # The released program's learning rates, by data set.
@@ -66,13 +68,15 @@ LEARNING_RATES = {
 
 @dataclass
 class MCPPlusState(State):
-    """MCP's caches, and the prototypes made of them."""
+    """How sharply the text speaks, MCP's caches, and the prototypes made of them."""
 
+    temper: TextTemper | Nothing  # Nothing where the logit scale is the task's
     caches: ThreeCaches
     prototypes: Prototypes  # v_c, of the entropy and align caches
     negatives: Prototypes  # means of the negative cache
     alignment: Alignment  # the gradient of L_align
     text: RunningText  # moves only with `evolve_text`
+    strength: PrototypeStrength  # unused where the prototype term is the paper's
 
 
 class Answer(NamedTuple):
@@ -84,7 +88,11 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MCPPlus(ThreeCacheMethod):
-    """MCP with residual learning. Defaults are the paper's; eps is the released program's."""
+    """MCP with residual learning.
+
+    The loss is the paper's; logit scale, prototype term and weights are found from the stream, as MCP's are, and the
+    step is shorter. `MCPPlus.paper()` has the paper's own forms; eps is the released program's.
+    """
 
     name: ClassVar[str] = "mcp_plus"
     info: ClassVar[MethodInfo] = MethodInfo(
@@ -97,21 +105,13 @@ class MCPPlus(ThreeCacheMethod):
         traits=CACHE | {"Multimodal", "HighEntro", "ExpTestDist"},
         look=("#CC79A7", "X", "-"),
     )
+    paper_form: ClassVar[dict[str, Any]] = {**PAPER_FORM, "learning_rate": 1e-4}
     released_values: ClassVar[Released] = {
         dataset: {**released_affinity(dataset), "learning_rate": rate} for dataset, rate in LEARNING_RATES.items()
     }
 
-    positive_alpha: float = number(
-        3.0,
-        least=0,
-        symbol="alpha of A, Eq. 4",
-        about="Strength of the visual prototypes' A(x) = alpha exp(-beta (1 - x)). Released values: 1 to 5.5.",
-    )
-    positive_beta: float = number(
-        8.0, least=0, symbol="beta of A, Eq. 4", about="Sharpness of A(x). Released values: 1 to 8."
-    )
     learning_rate: float = number(
-        1e-4, least=0, symbol="lr", about="Length of the one AdamW step; 0 leaves MCP with the paper's prototype term."
+        3e-5, least=0, symbol="lr", about="Length of the one AdamW step; 0 leaves MCP. The paper's form has 1e-4."
     )
     adam_eps: float = number(
         1e-3,
@@ -141,14 +141,16 @@ class MCPPlus(ThreeCacheMethod):
 
     def new_state(self, task: Task) -> MCPPlusState:
         """Empty caches, no prototypes yet."""
-        caches = self.new_caches(task, (self.positive_alpha, self.positive_beta))
+        caches = self.new_caches(task)
         bank = caches.bank
         return MCPPlusState(
+            temper=self.new_temper(),
             caches=caches,
             prototypes=Prototypes(bank, slice(1, bank.sections["align"].stop)),
             negatives=Prototypes(bank, bank.sections["negative"]),
             alignment=Alignment(task.text_prototypes, self.temperature, one_sided=self.one_sided),
             text=RunningText(task.text_prototypes),
+            strength=PrototypeStrength(),
         )
 
     def moving_text(self, state: MCPPlusState) -> RunningText | None:
@@ -183,6 +185,10 @@ class MCPPlus(ThreeCacheMethod):
         for label in state.prototypes.renew():
             state.alignment.write(label, state.prototypes.units[label])
         state.negatives.renew()
+        if isinstance(state.temper, TextTemper):
+            state.temper.take_in(image)
+        if self.prototype_term == "matched":
+            state.strength.learn(image, state.caches.visual.at(image), state.prototypes.lengths > 0)
 
     def _evolve(self, answer: Answer, state: MCPPlusState) -> None:
         probabilities = answer.parts["prototype"]
@@ -198,8 +204,7 @@ class MCPPlus(ThreeCacheMethod):
         moved_text = one_step(text, _ones(text), text_gradients, rate, eps)  # Eq. 6, left
         moved_visual = one_step(prototypes.units, prototypes.lengths, visual_gradients, rate, eps)  # Eq. 6, right
         scale = image.logit_scale
-        holds_items = prototypes.lengths > 0
-        support = affinity(moved_visual @ image.feature, self.positive_alpha, self.positive_beta) * holds_items
+        support = self._prototype_term(moved_visual @ image.feature, state)
         logits = scale * (moved_text @ image.feature) + support - caches.penalties.at(image)
         voters = image.block.kept_features[image.row]
         parts = {
@@ -220,20 +225,34 @@ class MCPPlus(ThreeCacheMethod):
             state,
             views[kept],
             image.logit_scale * slopes,
-            np.float32(self.positive_beta) * slopes * support[kept],
+            slopes * self._prototype_slopes(support[kept], state),
             self.align_weight,
             self.contrast_weight,
         )
 
     def _support(self, views: Array, image: Image, state: MCPPlusState) -> Array:
-        """(V, C): A(f_n v_c) with the unit prototypes."""
+        """(V, C): what the unit prototypes say of each view."""
+        # Of a single view the bank already knows <f, v_c>.
+        likeness = _plain_cosines(image, state)[None] if len(views) == 1 else views @ state.prototypes.units.T
+        return self._prototype_term(likeness, state)
+
+    def _prototype_term(self, cosines: Array, state: MCPPlusState) -> Array:
+        """What is added to the text's logits, from the cosines (..., C) with unit prototypes.
+
+        Matched prototypes speak as MCP's do, which are means: where items lie apart, shorter and less loud.
+        """
         lengths = state.prototypes.lengths
-        if len(views) == 1:  # the bank already knows <f, v_c>
-            visual = state.caches.visual.at(image)
-            likeness = np.divide(visual, lengths, where=lengths > 0, out=np.zeros_like(lengths))[None]
-        else:
-            likeness = views @ state.prototypes.units.T
-        return affinity(likeness, self.positive_alpha, self.positive_beta) * (lengths > 0)
+        holds_items = lengths > 0
+        if self.prototype_term == "matched":
+            return state.strength.support(lengths * cosines, holds_items)
+        return affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
+
+    def _prototype_slopes(self, support: Array, state: MCPPlusState) -> Array:
+        """(..., C): how fast the prototype term grows with the cosine; 0 for classes without items."""
+        if self.prototype_term == "matched":
+            slope = np.float32(state.strength.slope(support.shape[-1]))
+            return np.broadcast_to(slope * state.prototypes.lengths, support.shape)
+        return np.float32(self.affinity[1]) * support  # A' = beta A
 
     def _against(self, views: Array, image: Image, state: MCPPlusState) -> Array:
         """(V, C): what the negative cache says against each class."""
@@ -276,6 +295,13 @@ def contrast_term(prototypes: Prototypes, negatives: Prototypes, weight: float) 
     cosines = np.einsum("cd,cd->c", prototypes.units[both], negatives.units[both])
     slope = weight / (count * (1 - float(cosines.sum()) / count + CONTRAST_FLOOR))  # Eq. 9
     return (slope * both).astype(prototypes.units.dtype), negatives.units
+
+
+def _plain_cosines(image: Image, state: MCPPlusState) -> Array:
+    """(C,): the plain view's cosines with the visual prototypes, 0 for classes without items."""
+    lengths = state.prototypes.lengths
+    visual = state.caches.visual.at(image)
+    return np.divide(visual, lengths, where=lengths > 0, out=np.zeros_like(lengths))
 
 
 def _ones(text: Floats) -> Floats:

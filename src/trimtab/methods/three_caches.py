@@ -28,9 +28,11 @@ from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image, Query
 from trimtab.engine.equations import entropy, normalized_entropy, softmax
 from trimtab.engine.operations import Size
-from trimtab.engine.parameters import choice, number, slots, switch
+from trimtab.engine.parameters import choice, number, number_or_none, slots, switch
 from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
-from trimtab.engine.state import State
+from trimtab.engine.state import Nothing, State
+from trimtab.engine.temper import TextTemper
+from trimtab.errors import TrimtabError
 from trimtab.methods.base import CacheMethod, WeighedMethod
 from trimtab.methods.facts import EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, Templates
 from trimtab.task import Task
@@ -54,13 +56,14 @@ AFFINITIES = {
     "ucf101": (1.0, 7.0),
 }
 USUAL_AFFINITY = (3.0, 8.0)  # the middle of the authors' values
+PAPER_FORM = {"text_scale": "given", "prototype_term": "affinity"}
 
 
 def released_affinity(dataset: str) -> dict[str, Any]:
     """The released program's A(x), and what stands for an image, for one of the paper's sets."""
     alpha, beta = AFFINITIES[dataset]
     query = "confident_mean" if dataset == "imagenet-a" else "plain"
-    return {"positive_alpha": alpha, "positive_beta": beta, "query": query}
+    return {**PAPER_FORM, "positive_alpha": alpha, "positive_beta": beta, "query": query}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +71,37 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
     """The hyper-parameters of the caches. The two methods differ in how they predict."""
 
     parts: ClassVar[tuple[str, ...]] = ("text", "prototype", "retrieval")
+    paper_form: ClassVar[dict[str, Any]] = PAPER_FORM
     templates: ClassVar[Templates] = {
         **SPECIFIC_TEMPLATES,
         **dict.fromkeys(RENDITIONS, "imagenet7"),
         **dict.fromkeys(EVERYDAY, "photo"),
     }
+
+    text_scale: str = choice(
+        "stream",
+        ("stream", "given"),
+        symbol="s",
+        about="The logit scale: 'stream' finds one at which the text's mean confidence is 0.4, so that the scale that "
+        "comes with the encoder does not matter (ours); 'given' is the task's, as in the paper.",
+    )
+    prototype_term: str = choice(
+        "matched",
+        ("matched", "affinity"),
+        symbol="first term of Eq. 4",
+        about="How the visual prototypes speak: 'matched' is linear in the cosine, with a strength found from the "
+        "stream (ours); 'affinity' is the paper's A(x) = alpha exp(-beta (1 - x)).",
+    )
+    positive_alpha: float | None = number_or_none(
+        least=0,
+        symbol="alpha of A, Eq. 4",
+        about="Strength of A(x); only with prototype_term='affinity'; None means 3. Released values: 1 to 5.5.",
+    )
+    positive_beta: float | None = number_or_none(
+        least=0,
+        symbol="beta of A, Eq. 4",
+        about="Sharpness of A(x); only with prototype_term='affinity'; None means 8. Released values: 1 to 8.",
+    )
 
     entropy_slots: int = slots(
         10,
@@ -140,17 +169,36 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
         The paper prints neither alpha and beta nor the weights. With a `dataset` A(x) is the released program's for
         that set, else the middle of its values; the weights are equal, because the authors' were searched on labels.
         """
-        form = {**cls.released_values[dataset]} if dataset else cls._paper_form()
+        form = cls.released_values[dataset] if dataset else cls.paper_form
         return cls(**form, fusion=(1.0, 1.0, 1.0))
 
-    @classmethod
-    def _paper_form(cls) -> dict[str, Any]:
-        alpha, beta = USUAL_AFFINITY
-        return {"positive_alpha": alpha, "positive_beta": beta}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for parameter in ("positive_alpha", "positive_beta"):
+            if self.prototype_term == "matched" and getattr(self, parameter) is not None:
+                title = "MCP" if self.info is None else self.info.title
+                raise TrimtabError(
+                    f"{title}: {parameter} has no effect on the prototype term 'matched', which finds its strength "
+                    "from the stream; leave it out, or choose prototype_term='affinity', the paper's form "
+                    f"({type(self).__name__}.paper())."
+                )
 
-    def new_caches(self, task: Task, reflecting: tuple[float, float]) -> "ThreeCaches":
-        """Empty caches; `reflecting` are alpha and beta of A(x) in the reflecting mechanism."""
-        return ThreeCaches.empty(self, task, reflecting)
+    @property
+    def affinity(self) -> tuple[float, float]:
+        """Alpha and beta of A(x); the reflecting mechanism needs them whatever the prototype term is."""
+        alpha, beta = USUAL_AFFINITY
+        return (
+            alpha if self.positive_alpha is None else float(self.positive_alpha),
+            beta if self.positive_beta is None else float(self.positive_beta),
+        )
+
+    def new_caches(self, task: Task) -> "ThreeCaches":
+        """Empty caches."""
+        return ThreeCaches.empty(self, task)
+
+    def new_temper(self) -> TextTemper | Nothing:
+        """What finds the logit scale, if it is not the task's."""
+        return TextTemper() if self.text_scale == "stream" else Nothing()
 
     def operations(self, size: Size) -> float:
         """Zero-shot of every view, the products with all items, the norms of Eq. 3 and the masks of the negatives."""
@@ -174,7 +222,7 @@ class ThreeCaches(State):
     penalties: NegativePenalties  # what the negative cache says against each class
 
     @classmethod
-    def empty(cls, rules: ThreeCacheMethod, task: Task, reflecting: tuple[float, float]) -> "ThreeCaches":
+    def empty(cls, rules: ThreeCacheMethod, task: Task) -> "ThreeCaches":
         """No items beside the text prototypes."""
         sections = {"entropy": rules.entropy_slots, "align": rules.align_slots, "negative": rules.negative_slots}
         bank = Bank(task.classes, task.dim, sections, anchors=task.text_prototypes)
@@ -182,7 +230,7 @@ class ThreeCaches(State):
         return cls(
             bank=bank,
             visual=MeanProducts(bank, items),
-            reflected=AffinitySums(bank, bank.sections["entropy"], *reflecting),
+            reflected=AffinitySums(bank, bank.sections["entropy"], *rules.affinity),
             retrieved=RetrievalCosines(bank, slice(0, items.stop), rules.retrieval_beta),
             penalties=NegativePenalties(
                 bank,
