@@ -19,7 +19,7 @@ from trimtab.cluster.adapt import adapt_streams
 from trimtab.cluster.adapt_plan import AdaptPlan, Division
 from trimtab.features import FeatureStore
 
-LIMIT = 6000  # images
+LIMIT = 3000  # images
 
 
 class Measured:

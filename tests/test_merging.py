@@ -15,7 +15,7 @@ from trimtab.errors import TrimtabError
 
 TASK, FEATURES = random_stream(classes=5, dim=16, views=2, images=90, seed=3)
 MERGED = ("tda", "dmn", "boostadapter", "mcp")
-NO_PROMOTION = MCP(promotion=False, entropy_slots=3, align_slots=3)
+NO_PROMOTION = MCP(promotion=False, text_scale="given", entropy_slots=3, align_slots=3)
 
 
 def played(method, rows):

@@ -5,6 +5,9 @@ from .errors import TrimtabError as TrimtabError
 from .estimator import AdaptiveClassifier as AdaptiveClassifier
 from .features import FeatureStore as FeatureStore
 from .fusion import oracle_weights as oracle_weights
+from .large_labels import TopPredictions as TopPredictions
+from .large_labels import run_top as run_top
+from .large_labels import shortlist as shortlist
 from .merging import MergingStream as MergingStream
 from .merging import merge as merge
 from .methods import list_methods as list_methods

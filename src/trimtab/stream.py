@@ -15,6 +15,7 @@ from trimtab.engine.block import Block, Image
 from trimtab.engine.moving_text import RunningText
 from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
+from trimtab.engine.wide import hold_like
 from trimtab.errors import TrimtabError
 from trimtab.fusion.weights import Fusion
 from trimtab.interrupts import HoldInterrupts
@@ -205,6 +206,7 @@ class Stream:
         """An independent stream that has learned the same: a snapshot to go back to."""
         self._refuse_half_learned()
         other = Stream(self.method, self.task)
+        hold_like(other.state, self.arrays())
         fill(other.arrays(), self.arrays())
         other.note = self.note.copy()
         return other
@@ -243,6 +245,8 @@ class Stream:
                 f"not by {method.name} with {method.parameters()}."
             )
         stream = cls(method, task)
+        if saved.arrays.keys() == stream.arrays().keys():
+            hold_like(stream.state, saved.arrays)
         live = stream.arrays()
         if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in saved.arrays.items()}:
             raise TrimtabError(f"{path} does not hold the arrays that {method.name} keeps; save the state again.")

@@ -27,6 +27,7 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, slots
 from trimtab.engine.readouts import AffinitySums, NegativePenalties
 from trimtab.engine.state import State
+from trimtab.engine.wide_readouts import kind_for
 from trimtab.methods.base import CacheMethod
 from trimtab.methods.facts import (
     CACHE,
@@ -139,11 +140,12 @@ class TDA(CacheMethod):
 
     def new_state(self, task: Task) -> TDAState:
         """Two empty caches."""
-        bank = Bank(task.classes, task.dim, {"positive": self.positive_slots, "negative": self.negative_slots})
+        kind = kind_for(task.classes)
+        bank = kind.bank(task.classes, task.dim, {"positive": self.positive_slots, "negative": self.negative_slots})
         return TDAState(
             bank=bank,
-            support=AffinitySums(bank, bank.sections["positive"], self.positive_alpha, self.positive_beta),
-            penalties=NegativePenalties(
+            support=kind.affinity_sums(bank, bank.sections["positive"], self.positive_alpha, self.positive_beta),
+            penalties=kind.negative_penalties(
                 bank,
                 bank.sections["negative"],
                 self.negative_alpha,

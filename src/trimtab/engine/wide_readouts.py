@@ -1,0 +1,220 @@
+"""Read-outs of a wide bank: tables of the classes that hold something, and what an empty class reads out."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine import kernels, wide
+from trimtab.engine.arrays import Array
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Image
+from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, ReadOut, RetrievalCosines
+from trimtab.engine.wide import WideBank, grown
+
+
+class WideReadOut(ReadOut):
+    """Base: a table with a row for each class that holds something."""
+
+    _bank: WideBank
+
+    def at(self, image: Image) -> Array:
+        """(C,): the read-out of one image, for every class."""
+        bank = self._bank
+        found = self._of_empty(image)
+        found[bank.members[: bank.held]] = self._table[: bank.held, bank.row(image)]
+        return found
+
+    def open(self) -> None:
+        """Compute the table of the classes that hold something."""
+        rooms, _, images = self._bank.products.shape
+        self._table = np.empty((rooms, images), np.float32)
+        self._compute(0, self._bank.held, 0)
+
+    def opened(self, label: int) -> None:
+        """A class got its slots: it reads out what it did without."""
+        place = int(self._bank.place[label])
+        self._compute(place, place + 1, 0)
+
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:  # noqa: ARG002
+        """Compute one class again for the images that are yet to come."""
+        if self._slots.start <= slot < self._slots.stop:
+            place = int(self._bank.place[label])
+            self._compute(place, place + 1, first_image)
+
+    def _of_empty(self, image: Image) -> Array:  # noqa: ARG002
+        found: Array = np.zeros(self._bank.classes, np.float32)
+        return found
+
+
+class WideMeanProducts(WideReadOut, MeanProducts):
+    """<f, v_c>; 0 without items."""
+
+    def open(self) -> None:
+        """Compute the table, and which classes have items."""
+        self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
+        WideReadOut.open(self)
+
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
+        """Compute one class again for the images that are yet to come."""
+        WideReadOut.written(self, label, slot, first_image, payload)
+        if self._slots.start <= slot < self._slots.stop:
+            self.present[label] = True
+
+    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
+        bank, slots = self._bank, self._slots
+        kernels.mean_products(
+            bank.products, bank.used, slots.start, slots.stop, first_class, last_class, first_image, self._table
+        )
+
+
+class WideAffinitySums(WideReadOut, AffinitySums):
+    """sum_i alpha exp(-beta (1 - <f, x_i>)); 0 without items."""
+
+    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
+        bank, slots = self._bank, self._slots
+        kernels.affinity_sums(
+            bank.products,
+            bank.used,
+            slots.start,
+            slots.stop,
+            self._alpha,
+            self._beta,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+        )
+
+
+class WideRetrievalCosines(WideReadOut, RetrievalCosines):
+    """<f, r_c>; the cosine with the text where a class holds nothing else."""
+
+    def _of_empty(self, image: Image) -> Array:
+        cosines: Array = image.logits / image.logit_scale
+        return cosines
+
+    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
+        bank = self._bank
+        kernels.retrieval_cosines(
+            bank.products,
+            bank.used,
+            bank.grams,
+            self._slots.stop,
+            self._beta,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+        )
+
+
+class WideNegativePenalties(NegativePenalties):
+    """What negative items say against each class; the items are few, what they speak against may be any class."""
+
+    _bank: WideBank
+
+    def __init__(
+        self, bank: WideBank, slots: slice, alpha: float, beta: float, mask_low: float, mask_high: float
+    ) -> None:
+        super().__init__(bank, slots, alpha, beta, mask_low, mask_high)
+        self._against: NDArray[np.int32] = np.zeros(0, np.int32)  # classes that the open block's items speak against
+        self.grow(len(bank.rows))
+
+    def grow(self, size: int) -> None:
+        """The bank has room for more classes."""
+        self.marked = grown(self.marked[: len(self._bank.rows)], size)
+        self.counts = grown(self.counts[: len(self._bank.rows)], size)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What is saved: the classes that each item speaks against."""
+        return {"marked": self.marked[: self._bank.held], "counts": self.counts[: self._bank.held]}
+
+    def opened(self, label: int) -> None:
+        """A class got its slots, which say nothing yet."""
+
+    def open(self) -> None:
+        """Compute the whole table for a new block."""
+        bank = self._bank
+        self._table = np.zeros((bank.classes, bank.products.shape[2]), np.float32)
+        spoken = np.arange(self.marked.shape[2]) < self.counts[: bank.held, :, None]
+        self._against = np.unique(self.marked[: bank.held][spoken])
+        self._add(0, bank.held, 0, self._slots.stop - self._slots.start, 0, 1)
+
+    def replacing(self, label: int, slot: int, first_image: int) -> None:
+        """Take back what the old item said."""
+        super().replacing(int(self._bank.place[label]), slot, first_image)
+
+    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
+        """Remember which classes the new item finds plausible, and let it speak against them."""
+        place = int(self._bank.place[label])
+        super().written(place, slot, first_image, payload)
+        if self._slots.start <= slot < self._slots.stop:
+            item = slot - self._slots.start
+            self._against = np.union1d(self._against, self.marked[place, item, : self.counts[place, item]])
+
+    def at(self, image: Image) -> Array:
+        """(C,): the summed strength of the items that speak against each class; few classes are spoken against."""
+        found: Array = np.zeros(self._bank.classes, np.float32)
+        found[self._against] = self._table[self._against, self._bank.row(image)]
+        return found
+
+    def of(self, features: Array) -> Array:
+        """(V, C): the same for features (V, d) that stand for no image of the block."""
+        bank, slots = self._bank, self._slots
+        count = slots.stop - slots.start
+        items = bank.rows[: bank.held, slots]
+        products = (items.reshape(-1, items.shape[2]) @ features.T).reshape(bank.held, count, len(features))
+        table = np.zeros((bank.classes, len(features)), np.float32)
+        kernels.add_penalties(
+            products,
+            np.ascontiguousarray(bank.occupied[bank.members[: bank.held], slots]),
+            0,
+            self._alpha,
+            self._beta,
+            self.marked,
+            self.counts,
+            0,
+            bank.held,
+            0,
+            count,
+            0,
+            table,
+        )
+        return table.T
+
+    def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
+        kernels.add_penalties(
+            self._bank.products,
+            self._bank.used,
+            self._slots.start,
+            np.float32(sign) * self._alpha,
+            self._beta,
+            self.marked,
+            self.counts,
+            first,
+            last,
+            first_item,
+            last_item,
+            first_image,
+            self._table,
+        )
+
+
+class BankKind(NamedTuple):
+    """A bank and the read-outs that follow it."""
+
+    bank: type[Bank]
+    mean_products: type[MeanProducts]
+    affinity_sums: type[AffinitySums]
+    retrieval_cosines: type[RetrievalCosines]
+    negative_penalties: type[NegativePenalties]
+
+
+DENSE = BankKind(Bank, MeanProducts, AffinitySums, RetrievalCosines, NegativePenalties)
+SPARSE = BankKind(WideBank, WideMeanProducts, WideAffinitySums, WideRetrievalCosines, WideNegativePenalties)
+
+
+def kind_for(classes: int) -> BankKind:
+    """Dense for usual label sets; where most classes never hold anything, slots are made when they are written."""
+    return SPARSE if classes > wide.WIDE else DENSE
