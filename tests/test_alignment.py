@@ -82,3 +82,20 @@ def test_nothing_present_pulls_nowhere() -> None:
     alignment = Alignment(unit(np.random.default_rng(0).normal(size=(3, 4))), 1.0, one_sided=False)
     assert not total(alignment.text_terms(1.0)).any()
     assert not total(alignment.visual_terms(1.0)).any()
+
+
+def test_looking_at_sums_that_wait_changes_nothing_and_tells_what_settling_gives() -> None:
+    classes, dim = 6, 8
+    random = np.random.default_rng(6)
+    alignment = Alignment(unit(random.normal(size=(classes, dim))), 0.1, one_sided=False)
+    write_many(alignment, classes, dim, 20, seed=7, dtype=np.float32)
+    alignment.move_text(unit(random.normal(size=(classes, dim))).astype(np.float32))
+    before = {name: array.copy() for name, array in alignment.arrays().items()}
+    looked = total(alignment.text_terms(1.0)), total(alignment.visual_terms(1.0))
+    for name, array in alignment.arrays().items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)
+    alignment.settle()
+    np.testing.assert_array_equal(total(alignment.text_terms(1.0)), looked[0])
+    np.testing.assert_array_equal(total(alignment.visual_terms(1.0)), looked[1])
+    alignment.write(0, unit(random.normal(size=dim)).astype(np.float32))
+    assert not np.array_equal(total(alignment.text_terms(1.0)), looked[0])

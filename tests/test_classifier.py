@@ -46,7 +46,7 @@ def test_every_kind_of_image_is_the_same_image(tmp_path):
 
 def test_it_adapts_as_the_method_does():
     encoder, classifier = ColorEncoder(), Classifier(ColorEncoder(), NAMES, views=2)
-    stream = make_method("mcp").start(classifier.task)
+    stream = make_method("keel").start(classifier.task)
     plain = Classifier(encoder, NAMES, method="zero_shot", views=2)
     differences = 0
     for number, picture in enumerate(pictures()):
@@ -111,7 +111,7 @@ class WarmerEncoder(ColorEncoder):
     [
         ({"labels": NAMES[::-1]}, "other classes"),
         ({"encoder": WarmerEncoder()}, "other text prototypes"),
-        ({"method": "zero_shot"}, "was saved by mcp"),
+        ({"method": "zero_shot"}, "was saved by keel"),
         ({"labels": [*NAMES, "purple"]}, "other classes"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tiny_encoder import COLORS, ColorEncoder, colored
-from trimtab import MCP, AdaptiveClassifier, TrimtabError
+from trimtab import MCP, AdaptiveClassifier, Keel, TrimtabError
 from trimtab.checks import random_stream
 
 NAMES = tuple(COLORS)
@@ -20,7 +20,7 @@ def own_cache(tmp_path, monkeypatch):
 
 
 def test_features_give_what_a_stream_gives():
-    stream = MCP().start(TASK)
+    stream = Keel().start(TASK)
     model = AdaptiveClassifier(TASK).partial_fit(FEATURES[:20]).partial_fit(FEATURES[20:40], y=None)
     stream.run(FEATURES[:20])
     stream.run(FEATURES[20:40])

@@ -40,18 +40,34 @@ def test_row_entropies():
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-15)
 
 
-@pytest.mark.parametrize("first_image", [0, 4])
+def test_softmax_rows():
+    logits = np.random.default_rng(1).normal(scale=10, size=(20, 11)).astype(np.float32)
+    exact = logits.astype(np.float64)
+    probabilities = np.exp(exact - exact.max(axis=1, keepdims=True))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    out, entropies, best = np.empty_like(logits), np.empty(20, np.float32), np.empty(20, np.intp)
+    kernels.softmax_rows(logits, out, entropies, best)
+    np.testing.assert_allclose(out, probabilities, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(entropies, -(probabilities * np.log(probabilities)).sum(axis=1), rtol=1e-5)
+    assert (best == logits.argmax(axis=1)).all()
+    assert kernels.softmax_into(logits[0], logits[0]) == pytest.approx(entropies[0], rel=1e-6)  # in place
+    np.testing.assert_allclose(logits[0], out[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("first_image", [0, 4, IMAGES - 1])
 def test_mean_products(stored, first_image):
     items, images, occupied, products, _ = stored
     out = table()
-    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, out)
+    present = np.zeros(CLASSES, np.bool_)
+    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, out, present)
+    assert (present == (occupied[:, 1:6].sum(axis=1) > 0)).all()
     counts = occupied[:, 1:6].sum(axis=1, keepdims=True)
     expected = (items[:, 1:6].sum(axis=1) / np.maximum(counts, 1)) @ images.T
     np.testing.assert_allclose(out[:, first_image:], expected[:, first_image:], atol=1e-6)
     assert np.isnan(out[:, :first_image]).all()
 
 
-@pytest.mark.parametrize("first_image", [0, 4])
+@pytest.mark.parametrize("first_image", [0, 4, IMAGES - 1])
 def test_affinity_sums(stored, first_image):
     _, _, occupied, products, _ = stored
     out = table()
@@ -60,13 +76,15 @@ def test_affinity_sums(stored, first_image):
     np.testing.assert_allclose(out[:, first_image:], weights.sum(axis=1)[:, first_image:], rtol=1e-5)
 
 
+@pytest.mark.parametrize("first_image", [0, IMAGES - 1])
 @pytest.mark.parametrize("beta", [0.0, 5.5, 300.0])
-def test_retrieval_cosines(stored, beta):
+def test_retrieval_cosines(stored, beta, first_image):
     items, images, occupied, products, gram = stored
     out = table()
-    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, 0, out)
+    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, first_image, out)
+    assert np.isnan(out[:, :first_image]).all()
     for c in range(CLASSES):
-        for j in range(IMAGES):
+        for j in range(first_image, IMAGES):
             held = items[c, :6][occupied[c, :6] > 0].astype(np.float64)
             similar = held @ images[j]
             retrieved = np.exp(beta * (similar - similar.max())) @ held

@@ -21,6 +21,7 @@ from trimtab.look_ahead import LookAhead, Rows
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
 from trimtab.prompts import text_prototypes
+from trimtab.registry import DEFAULT_METHOD
 from trimtab.stream import Stream
 from trimtab.task import Task
 
@@ -51,7 +52,7 @@ class Classifier:
         encoder: str | Encoder,
         labels: Sequence[str],
         *,
-        method: str | Method = "mcp",
+        method: str | Method = DEFAULT_METHOD,
         templates: str | Sequence[str] = "photo",
         cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
         context: Path | str | None = None,

@@ -24,6 +24,7 @@ from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
+from trimtab.registry import DEFAULT_METHOD
 from trimtab.stream import Stream
 from trimtab.task import Task
 
@@ -42,7 +43,7 @@ class AdaptiveClassifier:
         *,
         encoder: str | Encoder | None = None,
         labels: Sequence[str] | None = None,
-        method: str | Method = "mcp",
+        method: str | Method = DEFAULT_METHOD,
         templates: str | Sequence[str] = "photo",
         cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
         views: int = 1,

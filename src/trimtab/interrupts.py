@@ -4,6 +4,7 @@ The one signal discipline of trimtab. Python runs signal handlers between any tw
 without this an interrupt can fall between the two halves of a change. Other threads never see one.
 """
 
+import _signal  # type: ignore[import-not-found]  # `signal` itself looks up enumerations, ten times as long, at each step
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -29,16 +30,16 @@ class HoldInterrupts:
         self._raised: BaseException | None = None
         if threading.current_thread() is threading.main_thread():
             for number in HELD_BACK:
-                handler = signal.getsignal(number)
+                handler = _signal.getsignal(number)
                 if callable(handler):
                     self._before[number] = handler
-                    signal.signal(number, self._heard)
+                    _signal.signal(number, self._heard)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._welcome = True  # should an interrupt break off the next lines, whatever stays behind lets others pass
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            _signal.signal(number, handler)
         if kind is None:
             self.arrive()
 

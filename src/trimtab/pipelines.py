@@ -14,6 +14,7 @@ from trimtab.classifier import Classifier, Guess, Picture
 from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import Method
+from trimtab.registry import DEFAULT_METHOD
 
 TASK = "zero-shot-image-classification"
 ADDRESSES = ("http://", "https://", "ftp://", "s3://", "gs://")
@@ -24,7 +25,7 @@ def pipeline(
     model: str | Encoder = "lite",
     *,
     candidate_labels: Sequence[str],
-    method: str | Method = "mcp",
+    method: str | Method = DEFAULT_METHOD,
     hypothesis_template: str = "a photo of a {}.",
     views: int = 1,
     seed: int = 0,

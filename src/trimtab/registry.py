@@ -14,6 +14,7 @@ from trimtab import arguments
 from trimtab.errors import TrimtabError
 
 GROUP = "trimtab.methods"
+DEFAULT_METHOD = "keel"  # where nobody chooses: classifiers, pipelines, the command line; docs/keel.md says why
 
 # In the order of the tables. A new method is one more line here, and one file.
 BUILT_IN = {

@@ -40,6 +40,9 @@ class Steps(Protocol):
     def step(self, image: Image, state: Any) -> dict[str, Array]:
         """Take in an image and predict it, in the method's order."""
 
+    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:
+        """Step through a block at once, if there is a faster way than one image at a time: parts (B, C)."""
+
     def predict(self, image: Image, state: Any) -> dict[str, Array]:
         """Predict an image; nothing is written."""
 
@@ -152,32 +155,42 @@ class Stream:
         done = 0
         for views in self._given.blocks(rows, self._size, block):
             with HoldInterrupts() as interrupts:
-                for image_parts, fused in self._walk(views):
+                for some_parts, fused in self._walk(views):
+                    taken = slice(done, done + len(fused))
                     for name in names:
-                        parts[name][done] = image_parts[name]
-                    probabilities[done] = fused
-                    done += 1
+                        parts[name][taken] = some_parts[name]
+                    probabilities[taken] = fused
+                    done = taken.stop
                     interrupts.arrive()
             if progress:
                 progress(done)
         return Predictions(parts, probabilities, probabilities.argmax(axis=1))
 
     def _walk(self, views: Array, learn: bool = True) -> Iterator[tuple[dict[str, Array], Array]]:
-        """Yield each image's parts and their fusion, one after the other."""
+        """Yield parts (n, C) and their fusion: of a block where the method can walk one, else of an image at a time."""
         self._refuse_half_learned()
         for block in self._blocks(views):
             self.state.open(block)
-            for image in block:
-                if learn:
-                    self._whole = False
-                    parts = self.method.step(image, self.state)
-                    fused = self.fusion.step(parts)
-                    self._seen += 1
-                    self._whole = True
-                else:
+            if not learn:
+                for image in block:
                     parts = self.method.predict(image, self.state)
-                    fused = self.fusion.combine(parts)
-                yield parts, fused
+                    yield _rows(parts), self.fusion.combine(parts)[None]
+                continue
+            self._whole = False
+            walked = self.method.walk(block, self.state)
+            if walked is not None:
+                fused = self.fusion.walk(walked)
+                self._seen += len(block)
+                self._whole = True
+                yield walked, fused
+                continue
+            for image in block:
+                self._whole = False
+                parts = self.method.step(image, self.state)
+                answer = self.fusion.step(parts)
+                self._seen += 1
+                self._whole = True
+                yield _rows(parts), answer[None]
 
     def _refuse_half_learned(self) -> None:
         if not self._whole:
@@ -283,6 +296,11 @@ def _inputs_of(method: Steps, task: Task) -> tuple[_Inputs, int]:
     return pixels, task.image_prompts.input_size
 
 
+def _rows(parts: dict[str, Array]) -> dict[str, Array]:
+    """One image's parts as those of a block of one."""
+    return {name: part[None] for name, part in parts.items()}
+
+
 def _first(walk: Iterator[tuple[dict[str, Array], Array]]) -> Prediction:
     parts, fused = next(walk)
-    return Prediction({name: part.copy() for name, part in parts.items()}, fused, int(fused.argmax()))
+    return Prediction({name: part[0].copy() for name, part in parts.items()}, fused[0], int(fused[0].argmax()))

@@ -20,6 +20,7 @@ from trimtab.cli.options import Changes, Context, Device, Encoder, Labels, Label
 from trimtab.errors import TrimtabError
 from trimtab.files import FileLock, say
 from trimtab.interrupts import HoldInterrupts
+from trimtab.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +43,7 @@ def classify(
     labels: Labels = None,
     labels_file: LabelsFile = None,
     encoder: Encoder = "lite",
-    method: Method = "mcp",
+    method: Method = DEFAULT_METHOD,
     views: Views = 1,
     templates: Annotated[str, typer.Option(help="Template set, template or file.")] = "photo",
     context: Context = None,

@@ -112,6 +112,8 @@ def _described(
 def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> "Table":
     from rich.table import Table
 
+    from trimtab.registry import DEFAULT_METHOD
+
     images = len(finishes["zero_shot"].correct)
     base = finishes["zero_shot"].accuracy
     table = Table(title=f"CIFAR-10, {images:,} images, lite encoder, no labels")
@@ -120,7 +122,7 @@ def _accuracies(finishes: "dict[str, Finish]", encoding: float) -> "Table":
     for name, finish in finishes.items():
         low, high = finish.interval
         gain = "" if name == "zero_shot" else f"{100 * (finish.accuracy - base):+.1f}"
-        style = "bold" if name == "mcp" else None
+        style = "bold" if name == DEFAULT_METHOD else None
         cost = f"{finish.milliseconds:.2f} ms"
         table.add_row(name, f"{finish.accuracy:.1%}", f"{100 * low:.1f} to {100 * high:.1f}", gain, cost, style=style)
     how = f"{encoding:.1f} ms" if encoding > 1 else "already done"

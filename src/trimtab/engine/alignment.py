@@ -20,10 +20,12 @@ and then the sums change so:
 |                     |                  | denominator has moved by `tolerance` (relatively) since it was last used    |
 
 So the first three stay exact at a cost of C x d, and the last within a relative error of `tolerance`. A class that
-appears for the first time changes every denominator: then everything is recomputed, as it is now and then anyway, so
-that rounding errors cannot add up.
+appears for the first time changes every denominator, and a text that moves changes everything: then all is recomputed,
+as it is now and then anyway, so that rounding errors cannot add up. That work waits until somebody asks for the sums
+(`settle`), so an image that brings a class and then moves the text pays for it once.
 """
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from trimtab.engine.residuals import Terms, exchange
 REFRESH_AFTER = 2000  # writes, each of which adds a rounding error
 SHRINKS = 16.0  # a sum that has shrunk by more than this since it was computed is recomputed in full: digits are lost
 HIGHEST = 1e20  # and one that has grown beyond this, before it overflows
+ROWS_AT_ONCE = 64  # of the softmax: few enough to stay in a core's own memory for all passes
 
 
 class Alignment:
@@ -62,17 +65,19 @@ class Alignment:
         classes, _ = text.shape
         self.present = np.zeros(classes, np.bool_)
         self.writes = np.zeros(1, np.int64)  # since everything was last recomputed in full
+        self.stale = np.zeros(1, np.bool_)  # whether the sums wait to be recomputed in full
         self.units: Floats = np.zeros_like(self.text)
-        self.matches: Floats = np.zeros((classes, classes), dtype)  # m_jc, for present j and all c
         self.texts_found: Floats = np.zeros_like(self.text)
         self.visuals_found: Floats = np.zeros_like(self.text)
         second = (0, 0) if one_sided else self.text.shape
+        self.matches: Floats = np.zeros((second[0], second[0]), dtype)  # m_jc, for present j and all c
         self.visuals_near: Floats = np.zeros(second, dtype)  # times near_totals
         self.texts_near: Floats = np.zeros(second, dtype)
         self.near_peaks = np.zeros(second[0], np.float64)  # subtracted from m before exp, so that nothing overflows
         self.near_totals = np.ones(second[0], np.float64)  # R's denominators, divided by exp(near_peaks)
         self.near_heights = np.ones(second[0], np.float64)  # the largest they have been since they were recomputed
         self.used_logs = np.zeros(second[0], np.float64)  # logarithms of the denominators that texts_near was made with
+        self._ahead: Alignment | None = None  # this one, settled; for who only looks
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved: all of it, so that a loaded stream continues with the same rounding errors."""
@@ -80,51 +85,75 @@ class Alignment:
 
     def write(self, label: int, unit: Floats) -> None:
         """Give a class its visual prototype, or another one."""
-        matches = (self.text @ unit) / self._temperature
-        if not self.present[label] or self.writes[0] >= REFRESH_AFTER:
+        if self.stale[0] or not self.present[label] or self.writes[0] >= REFRESH_AFTER:
             self.present[label] = True
-            self.units[label], self.matches[label] = unit, matches
-            self.refresh()
+            self.units[label] = unit
+            self._wait()
             return
-        old, old_matches = self.units[label].copy(), self.matches[label].copy()
-        self.units[label], self.matches[label] = unit, matches
+        old = self.units[label].copy()
+        old_matches, matches = (np.stack([old, unit]) / self._temperature) @ self.text.T
+        self.units[label] = unit
         self.writes += 1
         lost, gained = self._choice(old_matches), self._choice(matches)
         self.texts_found[label] = gained @ self.text
         exchange(self.visuals_found, gained, unit, lost, old)
         if not self._one_sided:
+            old_matches = self.matches[label].copy()
+            self.matches[label] = matches
             self._exchange_near(label, old, old_matches)
 
     def move_text(self, text: Floats) -> None:
         """Give every class another text prototype, unless all have moved less than `text_tolerance` allows."""
-        moved = np.einsum("cd,cd->c", text - self.text, text - self.text).max()
-        if np.sqrt(moved) <= self._text_tolerance * self._temperature:
-            return
+        if self._text_tolerance:
+            moved = text - self.text
+            if np.sqrt(np.einsum("cd,cd->c", moved, moved).max()) <= self._text_tolerance * self._temperature:
+                return
         self.text[...] = text
-        here = self._here()
-        self.matches[here] = (self.units[here] / self._temperature) @ self.text.T
-        self.refresh()
+        self._wait()
 
-    def refresh(self) -> None:
-        """Recompute every sum."""
-        self.writes[0] = 0
-        if not self.present.any():
+    def _wait(self) -> None:
+        self.stale[0] = True
+        self._ahead = None
+
+    def settle(self) -> None:
+        """Recompute every sum, if that is due. Who changes the state calls it; who looks need not."""
+        if not self.stale[0]:
             return
+        self.stale[0], self.writes[0] = False, 0
+        self._ahead = None
         here = self._here()
-        text, units = self.text[here], self.units[here]
-        choices = self.matches[here][:, here].copy()
-        choices -= choices.max(axis=1, keepdims=True)  # softmax in place: these are the largest arrays of all
-        np.exp(choices, out=choices)
-        choices /= choices.sum(axis=1, keepdims=True)
-        self.texts_found[here] = choices @ text
-        self.visuals_found[here] = choices.T @ units
-        if self._one_sided:
-            return
+        text, units = self.text[here], self.units[here]  # no copies when all classes are present
+        matches = (units / self._temperature) @ text.T if self._one_sided else self._settle_near()
+        for first in range(0, len(matches), ROWS_AT_ONCE):
+            rows = matches[first : first + ROWS_AT_ONCE]
+            rows -= rows.max(axis=1, keepdims=True)
+            np.exp(rows, out=rows)
+            rows /= rows.sum(axis=1, keepdims=True)
+        self.texts_found[here] = matches @ text
+        self.visuals_found[here] = matches.T @ units
+
+    def _settled(self) -> "Alignment":
+        """Itself, or what it will be when it is settled; nothing that is saved changes."""
+        if not self.stale[0]:
+            return self
+        if self._ahead is None:
+            ahead = copy(self)
+            for name, array in self.arrays().items():
+                setattr(ahead, name, array.copy())
+            ahead.settle()
+            self._ahead = ahead
+        return self._ahead
+
+    def _settle_near(self) -> Floats:
+        """The second side; the matches (n, n) of the classes present."""
         labels = np.flatnonzero(self.present)
+        self.matches[labels] = (self.units[labels] / self._temperature) @ self.text.T
         self._compute_near(labels)
         self.used_logs[labels] = np.log(self.near_totals[labels]) + self.near_peaks[labels]
-        shares = np.exp(self.matches[here][:, here] - self.used_logs[labels])
-        self.texts_near[here] = shares.astype(text.dtype) @ text
+        matches = self.matches[np.ix_(labels, labels)]
+        shares = np.exp(matches - self.used_logs[labels])
+        self.texts_near[labels] = shares.astype(self.text.dtype) @ self.text[labels]
+        return matches
 
     def _here(self) -> slice | NDArray[np.intp]:
         """The classes present; a slice when that is all of them, which saves copying whole arrays."""
@@ -132,18 +161,18 @@ class Alignment:
 
     def text_terms(self, weight: float) -> Terms:
         """The gradient of weight x loss at the unit texts."""
-        scale = self._scale(weight)
+        scale, found = self._scale(weight), self._settled()
         if self._one_sided:
-            return [(scale, self.visuals_found), (-scale, self.units)]
-        near = np.divide(scale, self.near_totals, where=self.present, out=np.zeros_like(scale), casting="same_kind")
-        return [(scale, self.visuals_found), (near, self.visuals_near), (-2 * scale, self.units)]  # slope of Eq. 8
+            return [(scale, found.visuals_found), (-scale, self.units)]
+        near = np.divide(scale, found.near_totals, where=self.present, out=np.zeros_like(scale), casting="same_kind")
+        return [(scale, found.visuals_found), (near, found.visuals_near), (-2 * scale, self.units)]  # slope of Eq. 8
 
     def visual_terms(self, weight: float) -> Terms:
         """The gradient of weight x loss at the unit visual prototypes."""
-        scale = self._scale(weight)
+        scale, found = self._scale(weight), self._settled()
         if self._one_sided:
-            return [(scale, self.texts_found), (-scale, self.text)]
-        return [(scale, self.texts_found), (scale, self.texts_near), (-2 * scale, self.text)]  # slope of Eq. 8
+            return [(scale, found.texts_found), (-scale, self.text)]
+        return [(scale, found.texts_found), (scale, found.texts_near), (-2 * scale, self.text)]  # slope of Eq. 8
 
     def _scale(self, weight: float) -> Floats:
         """(C,): weight / (n tau) for the classes present, 0 for the others."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
+from trimtab.engine import door
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.errors import TrimtabError
@@ -105,6 +106,22 @@ class Bank:
             )
         return image.row
 
+    def compiled(self) -> door.Slots:
+        """The bank and the open block as compiled loops take them."""
+        if self._block is None:
+            raise TrimtabError("No block is open, so there is nothing to walk; call state.open(block) first.")
+        return door.Slots(
+            self.features,
+            self.scores,
+            self.sources,
+            self.occupied,
+            self.gram,
+            self.products,
+            self._block.queries,
+            self._among,
+            self._block.first,
+        )
+
     def similarities(self, image: Image) -> Array:
         """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""
         return self.products[:, :, self.row(image)]
@@ -126,19 +143,8 @@ class Bank:
         row = self.row(image)
         for follower in self._followers:
             follower.replacing(label, slot, row)
-        if feature is None:
-            self.features[label, slot] = image.feature
-            self.products[label, slot, row:] = self._among[row, row:]
-            of_class = self.products[label, :, row]
-        else:
-            self.features[label, slot] = feature
-            self.products[label, slot, row:] = image.block.queries[row:] @ feature
-            of_class = self.features[label] @ feature
-        self.gram[label, slot] = of_class
-        self.gram[label, :, slot] = of_class
-        self.scores[label, slot] = score
-        self.sources[label, slot] = image.position
-        self.occupied[label, slot] = 1
+        item = image.feature if feature is None else np.ascontiguousarray(feature, np.float32)
+        door.put_item(self.compiled(), label, slot, row, np.float32(score), item, feature is None)
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 
@@ -165,13 +171,8 @@ class Bank:
     def slot_for_lower(self, section: str, label: int, score: float) -> int | None:
         """Where an item of this score may go: a free slot, else the worst one if the score is strictly lower."""
         span = self.sections[section]
-        if span.start == span.stop:
-            return None
-        free = self.free_slot(section, label)
-        if free is not None:
-            return free
-        worst = self.worst_slot(section, label)
-        return worst if np.float32(score) < self.scores[label, worst] else None
+        slot = door.slot_for_lower(self.occupied[label], self.scores[label], span.start, span.stop, np.float32(score))
+        return None if slot == door.NOWHERE else slot
 
     def offer(
         self, section: str, label: int, image: Image, score: float, *, payload: Array | None = None

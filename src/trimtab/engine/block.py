@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.equations import confident_views, entropy, softmax
-from trimtab.engine.kernels import row_entropies
+from trimtab.engine.kernels import row_entropies, softmax_rows
 from trimtab.task import Task
 
 Query = Literal["plain", "confident_mean"]
@@ -46,6 +46,9 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.views)
+
+    def __getitem__(self, row: int) -> "Image":
+        return Image(self, range(len(self))[row])
 
     def __iter__(self) -> Iterator["Image"]:
         return (Image(self, row) for row in range(len(self)))
@@ -114,17 +117,25 @@ class Block:
     @cached_property
     def vote_entropies(self) -> Array:
         """(B,): the entropy of the vote."""
-        return entropy(self.vote)
+        return self._plain[1] if self.views.shape[1] == 1 else entropy(self.vote)
 
     @cached_property
-    def vote_labels(self) -> list[int]:
+    def vote_labels(self) -> NDArray[np.intp]:
         """(B,): the class that the confident views vote for."""
-        return list(map(int, self.vote.argmax(axis=1)))
+        return self._plain[2] if self.views.shape[1] == 1 else self.vote.argmax(axis=1)
 
     @cached_property
+    def _plain(self) -> tuple[Array, Array, NDArray[np.intp]]:
+        """Of the plain view: (B, C) probabilities, (B,) their entropies, (B,) the class; in one pass."""
+        logits = np.ascontiguousarray(self.view_logits[:, 0])
+        found = np.empty_like(logits), np.empty(len(logits), np.float32), np.empty(len(logits), np.intp)
+        softmax_rows(logits, *found)
+        return found
+
+    @property
     def plain_probabilities(self) -> Array:
         """(B, C): the zero-shot prediction of the plain view."""
-        return softmax(self.view_logits[:, 0])
+        return self._plain[0]
 
     @cached_property
     def queries(self) -> Array:
@@ -150,12 +161,12 @@ class Block:
     @cached_property
     def entropies(self) -> Array:
         """(B,): the entropy of the query's prediction."""
-        return entropy(self.probabilities)
+        return self._plain[1] if self.query == "plain" else entropy(self.probabilities)
 
     @cached_property
-    def labels(self) -> list[int]:
+    def labels(self) -> NDArray[np.intp]:
         """(B,): the query's zero-shot class."""
-        return list(map(int, self.logits.argmax(axis=1)))
+        return self._plain[2] if self.query == "plain" else self.logits.argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -203,7 +214,7 @@ class Image:
     @property
     def label(self) -> int:
         """Its zero-shot class."""
-        return self.block.labels[self.row]
+        return int(self.block.labels[self.row])
 
     @property
     def vote(self) -> Array:
@@ -218,4 +229,4 @@ class Image:
     @property
     def vote_label(self) -> int:
         """The class that its confident views vote for."""
-        return self.block.vote_labels[self.row]
+        return int(self.block.vote_labels[self.row])

@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike
 
 from trimtab import arguments
 from trimtab.engine.arrays import Array
+from trimtab.engine.compiled import njit
+from trimtab.engine.kernels import VECTORIZE
 from trimtab.errors import TrimtabError
 
 SHORTEST = 1e-6  # a feature shorter than this has no direction worth trusting
@@ -83,13 +85,26 @@ def _unit(rows: np.ndarray[Any, Any], first: int) -> Array:
     """Rows of length 1 in a new float32 array. NaN, infinity and zero vectors are refused."""
     if rows.dtype.kind not in "fiu":
         raise TrimtabError(f"Features must be numbers, not {rows.dtype}.")
-    unit = rows.astype(np.float32)  # a copy: the caller's array is never changed or kept
-    with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.sqrt(np.einsum("nvd,nvd->nv", unit, unit))
-        bad = ~(np.isfinite(norms) & (norms > SHORTEST))
-    if bad.any():
-        image, view = (int(i) for i in np.argwhere(bad)[0])
-        what = "is a zero vector" if np.isfinite(norms[image, view]) else "holds NaN or infinity"
+    unit = rows.astype(np.float32, order="C")  # a copy: the caller's array is never changed or kept
+    bad = _make_unit(unit.reshape(-1, unit.shape[-1]), np.float32(SHORTEST))
+    if bad >= 0:
+        image, view = divmod(bad, unit.shape[1])
+        what = "is a zero vector" if np.abs(unit[image, view]).max() <= SHORTEST else "holds NaN or infinity"
         raise TrimtabError(f"View {view} of image {first + image} {what}; remove the image or encode it again.")
-    unit /= norms[:, :, None]
     return unit
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def _make_unit(rows: Array, shortest: np.float32) -> int:
+    """Make every row unit in place, up to the first whose length is no number, or none to speak of: which, or -1."""
+    for n in range(len(rows)):
+        row = rows[n]
+        squared = np.float32(0)
+        for k in range(len(row)):
+            squared += row[k] * row[k]
+        length = np.sqrt(squared)
+        if not (shortest < length < np.inf):
+            return n
+        for k in range(len(row)):
+            row[k] /= length
+    return -1

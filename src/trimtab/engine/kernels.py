@@ -64,6 +64,37 @@ def row_entropies(logits: Array, out: Array) -> None:
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def softmax_into(logits: Array, out: Array) -> np.float32:
+    """Softmax of one row (C,), which may be `out` itself; its entropy, as in `row_entropies`."""
+    best = 0
+    for c in range(1, len(logits)):
+        if logits[c] > logits[best]:
+            best = c
+    highest = logits[best]
+    others = np.float32(0)
+    weighted = np.float32(0)
+    for c in range(len(logits)):
+        shifted = logits[c] - highest
+        exponential = _exp(shifted) if c != best else np.float32(0)
+        out[c] = exponential
+        others += exponential
+        weighted += exponential * shifted
+    out[best] = np.float32(1)
+    total = np.float32(1) + others
+    for c in range(len(out)):
+        out[c] /= total
+    return np.log1p(others) - weighted / total
+
+
+@njit(nogil=True)
+def softmax_rows(logits: Array, out: Array, entropies: Array, best: NDArray[np.intp]) -> None:
+    """Softmax of each row (R, C), its entropy (R,) and its likeliest class (R,)."""
+    for row in range(len(logits)):
+        entropies[row] = softmax_into(logits[row], out[row])
+        best[row] = logits[row].argmax()
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def mean_products(
     products: Array,
     occupied: Array,
@@ -73,9 +104,22 @@ def mean_products(
     last_class: int,
     first_image: int,
     out: Array,
+    present: NDArray[np.bool_],
 ) -> None:
-    """<f, mean of the class's items in slots start..stop>: the mean of the products. 0 for a class without items."""
+    """<f, mean of the class's items in slots start..stop>: the mean of the products. 0 for a class without items.
+
+    present (C,) gets whether the class has any.
+    """
+    alone = products.shape[2] - first_image == 1  # no lanes to run over: the slots are innermost
     for c in range(first_class, last_class):
+        if alone:
+            total, held = np.float32(0), np.float32(0)
+            for k in range(start, stop):
+                total += occupied[c, k] * products[c, k, first_image]
+                held += occupied[c, k]
+            present[c] = held > 0
+            out[c, first_image] = total / max(held, np.float32(1))
+            continue
         result = out[c, first_image:]
         result[:] = 0
         count = np.float32(0)
@@ -85,6 +129,7 @@ def mean_products(
                 row = products[c, k, first_image:]
                 for lane in range(len(row)):
                     result[lane] += row[lane]
+        present[c] = count > 0
         if count > 0:
             for lane in range(len(result)):
                 result[lane] /= count  # <f, v_c>
@@ -104,7 +149,14 @@ def affinity_sums(
     out: Array,
 ) -> None:
     """sum_i alpha exp(-beta (1 - <f, x_i>)) over the class's items in slots start..stop."""
+    alone = products.shape[2] - first_image == 1  # no lanes to run over: the slots are innermost
     for c in range(first_class, last_class):
+        if alone:
+            total = np.float32(0)
+            for k in range(start, stop):
+                total += occupied[c, k] * _exp(beta * (products[c, k, first_image] - np.float32(1)))
+            out[c, first_image] = alpha * total
+            continue
         result = out[c, first_image:]
         result[:] = 0
         for k in range(start, stop):
@@ -112,6 +164,40 @@ def affinity_sums(
                 row = products[c, k, first_image:]
                 for lane in range(len(row)):
                     result[lane] += alpha * _exp(beta * (row[lane] - np.float32(1)))
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def _retrieval_of_one(
+    products: Array,
+    occupied: Array,
+    gram: Array,
+    stop: int,
+    beta: np.float32,
+    first_class: int,
+    last_class: int,
+    image: int,
+    out: Array,
+) -> None:
+    """`retrieval_cosines` of a single image: with no lanes to run over, the loops run over the slots innermost."""
+    weights = np.empty(stop, np.float32)
+    for c in range(first_class, last_class):
+        highest = np.float32(-np.inf)
+        for k in range(stop):
+            if occupied[c, k]:
+                highest = max(highest, products[c, k, image])
+        numerator, squared = np.float32(0), np.float32(0)
+        for k in range(stop):  # an empty slot weighs nothing
+            product = products[c, k, image]
+            weight = occupied[c, k] * _exp(beta * min(product - highest, np.float32(0)))
+            weights[k] = weight
+            numerator += weight * product
+        for k in range(stop):
+            row = gram[c, k]
+            across = np.float32(0)
+            for j in range(stop):
+                across += row[j] * weights[j]
+            squared += weights[k] * across
+        out[c, image] = numerator / np.sqrt(max(squared, np.float32(1e-30)))  # Eq. 3, as a cosine
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
@@ -133,6 +219,9 @@ def retrieval_cosines(
     beta makes them vanish.
     """
     lanes = products.shape[2] - first_image
+    if lanes == 1:
+        _retrieval_of_one(products, occupied, gram, stop, beta, first_class, last_class, first_image, out)
+        return
     weights = np.empty((stop, lanes), np.float32)
     highest = np.empty(lanes, np.float32)
     numerator = np.empty(lanes, np.float32)

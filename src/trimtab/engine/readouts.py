@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine import kernels
+from trimtab.engine import door, kernels
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -28,6 +28,10 @@ class ReadOut:
     def at(self, image: Image) -> Array:
         """(C,): the read-out of one image, for every class."""
         return self._table[:, self._bank.row(image)].copy()
+
+    def of_block(self) -> Array:
+        """(B, C): the read-out of each image of the open block, as the last write before or of it left it."""
+        return np.ascontiguousarray(self._table.T)
 
     def open(self) -> None:
         """Compute the whole table for a new block."""
@@ -57,23 +61,27 @@ class MeanProducts(ReadOut):
     The visual prototypes v_c themselves are never needed here; `Prototypes` has them for the methods that move them.
     """
 
-    present: NDArray[np.bool_]  # (C,): the classes that have items, of the open block
+    def __init__(self, bank: Bank, slots: slice) -> None:
+        super().__init__(bank, slots)
+        self.present = np.zeros(len(bank.features), np.bool_)  # the classes that have items, since the block opened
 
-    def open(self) -> None:
-        """Compute the whole table for a new block."""
-        self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
-        super().open()
-
-    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
-        """Compute one class again for the images that are yet to come."""
-        super().written(label, slot, first_image, payload)
-        if self._slots.start <= slot < self._slots.stop:
-            self.present[label] = True
+    def compiled(self) -> door.Means:
+        """As compiled loops take it."""
+        since = np.where(self.present, 0, self._table.shape[1])
+        return door.Means(self._slots.start, self._slots.stop, self._table, self.present, since)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
         kernels.mean_products(
-            bank.products, bank.occupied, slots.start, slots.stop, first_class, last_class, first_image, self._table
+            bank.products,
+            bank.occupied,
+            slots.start,
+            slots.stop,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+            self.present,
         )
 
 
@@ -84,6 +92,10 @@ class AffinitySums(ReadOut):
         super().__init__(bank, slots)
         self._alpha = np.float32(arguments.number("alpha", alpha))
         self._beta = np.float32(arguments.number("beta", beta))
+
+    def compiled(self) -> door.Affinities:
+        """As compiled loops take it."""
+        return door.Affinities(self._slots.start, self._slots.stop, self._alpha, self._beta, self._table)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
@@ -110,6 +122,10 @@ class RetrievalCosines(ReadOut):
     def __init__(self, bank: Bank, slots: slice, beta: float) -> None:
         super().__init__(bank, slots)
         self._beta = np.float32(arguments.number("beta", beta))
+
+    def compiled(self) -> door.Retrieved:
+        """As compiled loops take it."""
+        return door.Retrieved(self._slots.stop, self._beta, self._table)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank = self._bank
@@ -153,6 +169,24 @@ class NegativePenalties:
     def at(self, image: Image) -> Array:
         """(C,): the summed strength of the items that speak against each class."""
         return self._table[:, self._bank.row(image)].copy()
+
+    def of_block(self) -> Array:
+        """(B, C): the same of each image of the open block, as the last write before or of it left it."""
+        return np.ascontiguousarray(self._table.T)
+
+    def compiled(self) -> door.Penalties:
+        """As compiled loops take it."""
+        return door.Penalties(
+            self._slots.start,
+            self._slots.stop,
+            self._alpha,
+            self._beta,
+            np.float32(self._bounds[0]),
+            np.float32(self._bounds[1]),
+            self.marked,
+            self.counts,
+            self._table,
+        )
 
     def of(self, features: Array) -> Array:
         """(V, C): the same for features (V, d) that stand for no image of the block: an image's other views."""

@@ -4,7 +4,6 @@ Because a state is only arrays, saving, loading, copying and counting its memory
 """
 
 from collections.abc import Iterator
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -45,8 +44,8 @@ class State:
                 yield from part.banks()
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
-        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            yield field.name, getattr(self, field.name)
+        for name in self.__dataclass_fields__:  # type: ignore[attr-defined]  # every subclass is a dataclass
+            yield name, getattr(self, name)
 
 
 class OwnArrays(State):

@@ -8,7 +8,7 @@ of the number of images seen, so a block gives the same numbers as one image at 
 import numpy as np
 
 from trimtab.engine.arrays import Array, Arrays
-from trimtab.engine.block import Block, Image
+from trimtab.engine.block import Block
 from trimtab.engine.state import OwnArrays
 from trimtab.engine.whitening import fit_classes
 
@@ -58,15 +58,21 @@ class WhitenedMemory(OwnArrays):
         """How often text and memory name the remembered images alike."""
         return float(self.figures[AGREEMENT])
 
-    def scores(self, image: Image) -> Array:
-        """(C,): the image's discriminants; 0 before the first fit."""
-        return self._scores[image.row]
+    @property
+    def until_fit(self) -> int:
+        """How many images may be taken in before the classes are fitted anew; with the last of them they are."""
+        return int(self.figures[NEXT_FIT] - self.figures[SEEN])
 
-    def take_in(self, image: Image) -> None:
-        """Remember an image, and fit the classes anew if it is time."""
+    def scores(self, rows: slice) -> Array:
+        """(n, C): the discriminants of some of the block's images; 0 before the first fit."""
+        return self._scores[rows]
+
+    def take_in(self, images: Array) -> None:
+        """Remember images (n, d), at most `until_fit`, and fit the classes anew if it is time."""
         figures = self.figures
-        self.features[int(figures[SEEN]) % len(self.features)] = image.feature
-        figures[SEEN] += 1
+        places = (int(figures[SEEN]) + np.arange(len(images))) % len(self.features)
+        self.features[places] = images
+        figures[SEEN] += len(images)
         if figures[SEEN] == figures[NEXT_FIT]:
             self._fit()
             if self._block is not None:

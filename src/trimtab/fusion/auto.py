@@ -19,10 +19,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.compiled import njit
+from trimtab.engine.kernels import softmax_into
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
-from trimtab.fusion.sharpness import TextSharpness
+from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
 
@@ -64,8 +66,14 @@ class AutoWeights:
     def step(self, parts: Mapping[str, Array]) -> Array:
         """The same, and learn habits, spreads, agreement and the text's strength from the image."""
         logs, unbiased, fused = self._combined(parts)
-        self.sharpness.learn(logs, int(self.seen[0]))
-        loops.learn(logs, unbiased, fused, self.habit, self.habit_weight, self.spread, self.agreement, self.seen)
+        _learn(logs, unbiased, fused, self._learned(), self.sharpness.usual_margin)
+        return fused
+
+    def walk(self, parts: Mapping[str, Array]) -> Array:
+        """(B, C): `step` for the images of a block, one after the other."""
+        logs, weighed = self._logs(parts)
+        fused: Array = np.empty_like(weighed)
+        _walk(logs, weighed, self.shares, self.habits, self._learned(), self.sharpness.usual_margin, fused)
         return fused
 
     def arrays(self) -> Arrays:
@@ -92,21 +100,36 @@ class AutoWeights:
         return loops.forces(self.shares, self.spread, self._trusts(), self.seen[0])
 
     def _combined(self, parts: Mapping[str, Array]) -> "_Combined":
-        classes = self.habit.shape[1]
-        logs: Array = np.empty((len(self.parts), classes), np.float32)
-        for row, name in zip(logs, self.parts, strict=True):
-            np.maximum(parts[name], LEAST, out=row)
+        logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
+        found = _Combined(logs[0], np.empty_like(logs[0]), np.empty_like(weighed[0]))
+        _combine(weighed[0], self.habits, self._forces(), self._learned(), *found)
+        return found
+
+    def _logs(self, parts: Mapping[str, Array]) -> tuple[Array, Array]:
+        """(B, P, C): the logarithms of the parts to be weighed; (B, C): those of the others, summed."""
+        images, classes = parts[self.parts[0]].shape
+        logs: Array = np.empty((images, len(self.parts), classes), np.float32)
+        for row, name in enumerate(self.parts):
+            np.maximum(parts[name], LEAST, out=logs[:, row])
         np.log(logs, out=logs)
-        unbiased: Array = np.empty_like(logs)
-        fused: Array = np.empty(classes, np.float32)
-        loops.weigh(logs, self.habits, self.habit, self.habit_weight, self._forces(), unbiased, fused)
-        fused += np.float32(self.sharpness.factor - 1) * logs[0]
+        weighed: Array = np.zeros((images, classes), np.float32)
         for name in self._weighed:
-            fused += np.log(np.maximum(parts[name], LEAST))
-        fused -= fused.max()
-        np.exp(fused, out=fused)
-        fused /= fused.sum()
-        return _Combined(logs, unbiased, fused)
+            weighed += np.log(np.maximum(parts[name], LEAST))
+        return logs, weighed
+
+    def _learned(self) -> "_Learned":
+        return _Learned(self.habit, self.habit_weight, self.spread, self.agreement, self.seen, self.sharpness.figures)
+
+
+class _Learned(NamedTuple):
+    """What `AutoWeights` has learned, as compiled loops take it."""
+
+    habit: Doubles
+    habit_weight: Doubles
+    spread: Doubles
+    agreement: Doubles
+    seen: NDArray[np.int64]
+    sharpness: Doubles
 
 
 class _Combined(NamedTuple):
@@ -115,3 +138,50 @@ class _Combined(NamedTuple):
     logs: Array  # (P, C): the parts' logits, their means taken off
     unbiased: Array  # (P, C): without their habits
     fused: Array  # (C,)
+
+
+@njit(nogil=True)
+def _combine(
+    weighed: Array, habits: Doubles, force: Doubles, learned: _Learned, logs: Array, unbiased: Array, fused: Array
+) -> None:
+    """One image's parts as one prediction; the last three are written, see `_Combined`."""
+    loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
+    sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
+    for c in range(len(fused)):
+        fused[c] += sharper * logs[0, c] + weighed[c]
+    softmax_into(fused, fused)
+
+
+@njit(nogil=True)
+def _learn(logs: Array, unbiased: Array, fused: Array, learned: _Learned, usual_margin: float) -> None:
+    """Learn from one image, combined."""
+    learn_sharpness(learned.sharpness, logs, learned.seen[0], usual_margin)
+    loops.learn(
+        logs,
+        unbiased,
+        fused,
+        learned.habit,
+        learned.habit_weight,
+        learned.spread,
+        learned.agreement,
+        learned.seen,
+    )
+
+
+@njit(nogil=True)
+def _walk(
+    logs: Array,
+    weighed: Array,
+    shares: Doubles,
+    habits: Doubles,
+    learned: _Learned,
+    usual_margin: float,
+    fused: Array,
+) -> None:
+    """Combine each image of a block (B, P, C) and learn from it before the next."""
+    unbiased = np.empty_like(logs[0])
+    for row in range(len(logs)):
+        trusted = loops.trusts(learned.agreement, logs.shape[2])
+        force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
+        _combine(weighed[row], habits, force, learned, logs[row], unbiased, fused[row])
+        _learn(logs[row], unbiased, fused[row], learned, usual_margin)

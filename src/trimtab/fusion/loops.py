@@ -54,7 +54,8 @@ def forces(shares: Doubles, spread: Doubles, trusted: Doubles, seen: int) -> Dou
     """The exponent of each part in the product: its share, at the text's spread; the shares in use sum to one."""
     warm = seen / (seen + WARM_UP)
     used = shares.copy()
-    used[1:] *= warm * trusted
+    for part in range(1, len(used)):  # a loop: as an array expression it takes three seconds to compile
+        used[part] *= warm * trusted[part - 1]
     total = used.sum()
     for part in range(len(used)):
         matched = np.sqrt(spread[0] / spread[part]) if part > 0 and spread[part] > 0 else 1.0

@@ -33,7 +33,7 @@ class TextSharpness:
 
     def __init__(self, classes: int) -> None:
         self.figures = np.array([0.0, 0.5, 1.0, 0.0])
-        self._usual_margin = _gaussian_margin(classes)
+        self.usual_margin = _gaussian_margin(classes)
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -43,10 +43,6 @@ class TextSharpness:
     def factor(self) -> float:
         """What the text's logits are multiplied by, at least 1."""
         return math.exp(self.figures[LOG_FACTOR])
-
-    def learn(self, logs: Array, seen: int) -> None:
-        """Take in an image: the parts' logits (P, C), the text's first."""
-        _learn(self.figures, logs, seen, self._usual_margin)
 
 
 def _gaussian_margin(classes: int) -> float:
@@ -65,7 +61,8 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _learn(figures: Doubles, logs: Array, seen: int, usual_margin: float) -> None:
+def learn_sharpness(figures: Doubles, logs: Array, seen: int, usual_margin: float) -> None:
+    """Take in an image: the parts' logits (P, C), the text's first."""
     parts, classes = logs.shape
     text = logs[0]
     best, second = text[0], np.float32(-np.inf)

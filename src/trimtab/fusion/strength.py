@@ -49,15 +49,43 @@ class PrototypeStrength:
 
     def slope(self, classes: int) -> float:
         """Logits per cosine."""
-        figures = self.figures
-        warm = figures[SEEN] / (figures[SEEN] + WARM_UP)
-        matched = np.sqrt(figures[TEXT_SPREAD] / figures[COSINE_SPREAD])
-        return float(FORCE * warm * trust(figures[AGREEMENT:], classes) * matched)
+        return float(_slope(self.figures, classes))
+
+    def walk(self, text: Array, logits: Array, cosines: Array, since: NDArray[np.int64]) -> Array:
+        """(B, C): for each image of a block in turn `learn`, then `support`; `since` as in `engine.door.Means`."""
+        support = np.empty_like(logits)
+        _walk(self.figures, text, logits, cosines, since, support)
+        return support
 
 
 @njit(nogil=True)
 def _usual(figures: NDArray[np.float64]) -> float:
     return figures[COSINES] / max(figures[COSINE_WEIGHT], 1e-9)
+
+
+@njit(nogil=True)
+def _slope(figures: NDArray[np.float64], classes: int) -> float:
+    warm = figures[SEEN] / (figures[SEEN] + WARM_UP)
+    matched = np.sqrt(figures[TEXT_SPREAD] / figures[COSINE_SPREAD])
+    return FORCE * warm * trust(figures[AGREEMENT:], classes) * matched
+
+
+@njit(nogil=True)
+def _walk(
+    figures: NDArray[np.float64],
+    text: Array,
+    logits: Array,
+    cosines: Array,
+    since: NDArray[np.int64],
+    support: Array,
+) -> None:
+    images, classes = text.shape
+    for row in range(images):
+        holds_items = since <= row
+        _learn(figures, text[row], logits[row], cosines[row], holds_items)
+        slope, usual = np.float32(_slope(figures, classes)), np.float32(_usual(figures))
+        for c in range(classes):
+            support[row, c] = slope * (cosines[row, c] - usual) if holds_items[c] else np.float32(0)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)

@@ -34,6 +34,9 @@ class Fusion(Protocol):
     def step(self, parts: Mapping[str, Array]) -> Array:
         """The same, and learn from the image."""
 
+    def walk(self, parts: Mapping[str, Array]) -> Array:
+        """(B, C): `step` for the images of a block, one after the other; parts (B, C)."""
+
     def arrays(self) -> Arrays:
         """Everything learned, by name; the live arrays."""
 
@@ -64,6 +67,10 @@ class FixedWeights:
 
     def step(self, parts: Mapping[str, Array]) -> Array:
         """As `combine`: nothing is learned from what passes by."""
+        return self.combine(parts)
+
+    def walk(self, parts: Mapping[str, Array]) -> Array:
+        """As `combine`, for a block."""
         return self.combine(parts)
 
     def arrays(self) -> Arrays:

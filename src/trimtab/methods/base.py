@@ -54,8 +54,10 @@ class Method(ABC):
     view_fraction = 1.0
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Complete the docstring with what each parameter means, so that `help` shows it."""
+        """Complete the docstring with what each parameter means, so that `help` shows it; see `walk` for the rest."""
         super().__init_subclass__(**options)
+        if "walk" not in vars(cls):  # an inherited one would pass by what the subclass changes
+            cls.walk = Method.walk  # type: ignore[method-assign]
         found: dict[str, Field[Any]] = {}
         for owner in reversed(cls.__mro__):
             found |= vars(owner).get("__dataclass_fields__", {})
@@ -87,6 +89,14 @@ class Method(ABC):
         parts = self.predict(image, state)
         self.observe(image, state)
         return parts
+
+    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:  # noqa: ARG002
+        """Take in a block's images one after the other and predict each: part name -> (B, C), as `step` would.
+
+        None, having done nothing, where there is no faster way than one step per image. It is not inherited: a subclass
+        that changes nothing but defaults may say `walk = Parent.walk`.
+        """
+        return None
 
     @property
     def writes_first(self) -> bool:

@@ -16,9 +16,14 @@ plain view; the other views only vote on its class and entropy. A class without 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine import door
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Image
+from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import njit
 from trimtab.engine.equations import softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
@@ -103,7 +108,26 @@ class DMN(CacheMethod, WeighedMethod):
         retrieved = image.logit_scale * state.retrieved.at(image)
         return {"text": image.probabilities, "dynamic": softmax(retrieved)}
 
+    def walk(self, block: Block, state: DMNState) -> dict[str, Array] | None:
+        """A block at once: all writes first, then the parts from what each image found."""
+        if not self.writes_first:
+            return None
+        bank, span = state.bank, state.bank.sections["memory"]
+        readouts = door.ReadOuts(door.NO_MEANS, door.NO_AFFINITIES, state.retrieved.compiled(), door.NO_PENALTIES)
+        _walk(bank.compiled(), readouts, span.start, span.stop, block.vote_labels, block.vote_entropies)
+        retrieved = block.logit_scales[:, None] * state.retrieved.of_block()
+        return {"text": block.probabilities, "dynamic": softmax(retrieved)}
+
     def operations(self, size: Size) -> float:
         """Every view against every text, the image against the memory, and the norms of what is read out."""
         items = self.memory_slots
         return size.products(size.views, size.classes) + size.products(1, size.classes * items) + size.norms(items + 1)
+
+
+@njit(nogil=True)
+def _walk(
+    bank: door.Slots, readouts: door.ReadOuts, start: int, stop: int, labels: NDArray[np.intp], entropies: Array
+) -> None:
+    """`DMN.observe` for each image of a block."""
+    for row in range(len(labels)):
+        door.offer(bank, readouts, start, stop, labels[row], row, entropies[row], bank.queries[row])

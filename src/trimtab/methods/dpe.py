@@ -186,6 +186,8 @@ class DPE(CacheMethod):
         """(C,): the logits of a step."""
         if self.writes_first:
             self._write(image, state)
+        if self.align_weight:
+            state.alignment.settle()
         adapted = self.adapted(image, state)
         if not self.writes_first:
             self._write(image, state)

@@ -17,14 +17,17 @@ from the text each time (engine/whitening.py). docs/keel.md has the equations, t
 The last two are what keeps a memory of yesterday's classes, or of too few images, from speaking.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from trimtab.engine.arrays import Array, Arrays
-from trimtab.engine.block import Image
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import njit
 from trimtab.engine.equations import softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
@@ -53,26 +56,21 @@ class Reputation:
 
     def trust(self, expected: float) -> float:
         """How far the memory names new images as it names those it holds, 0 to 1."""
-        asked, alike = self.figures[ASKED], self.figures[ALIKE]
-        reached = (10 * 0.65 * expected + asked * alike) / (10 + asked)  # ten doubtful images to begin with
-        return float(np.clip(2 * reached / max(expected, 1e-3) - 1, 0, 1))
+        return float(_trust(self.figures, expected))
 
     def witness(self) -> float:
         """How far MCP's parts side with the memory as often as with the text, 0 to 1."""
-        ratio = self.figures[FOR_MEMORY] / max(self.figures[FOR_TEXT], 1e-6)
-        return float(np.clip((ratio - WITNESSED[0]) / (WITNESSED[1] - WITNESSED[0]), 0, 1))
+        return float(_witness(self.figures))
 
-    def learn(self, text: Array, scores: Array, witnesses: list[int], memory: WhitenedMemory) -> None:
-        """Take in an image: its text logits, its discriminants, and the classes that MCP's parts name."""
-        figures = self.figures
-        named, remembered = int(text.argmax()), int(scores.argmax())
-        recent = min(figures[SEEN], 200.0) + 20.0
-        figures[FOR_TEXT] += (np.mean([named == w for w in witnesses]) - figures[FOR_TEXT]) / recent
-        if memory.fitted:
-            figures[FOR_MEMORY] += (np.mean([remembered == w for w in witnesses]) - figures[FOR_MEMORY]) / recent
-            figures[ASKED] = min(figures[ASKED] + 1, 100.0)
-            figures[ALIKE] += (float(named == remembered) - figures[ALIKE]) / figures[ASKED]
-        figures[SEEN] += 1
+    def learn(self, text: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory) -> Doubles:
+        """Take in n images: text logits, discriminants and what MCP's parts say, (n, C) each.
+
+        (n,): trust times witness as each image finds them, learned from those before it.
+        """
+        found = np.empty(len(text))
+        sides = np.stack([part.argmax(axis=1) for part in witnesses], axis=1)
+        _learn(self.figures, text.argmax(axis=1), scores.argmax(axis=1), sides, memory.fitted, memory.agreement, found)
+        return found
 
 
 @dataclass
@@ -128,9 +126,23 @@ class Keel(CacheMethod, WeighedMethod):
     def step(self, image: Image, state: KeelState) -> dict[str, Array]:
         """MCP's step, then the memory's word, which is always that of the images before."""
         parts = self.mcp.step(image, state.mcp)
-        parts["whitened"] = self._whitened(image, state)
-        self._learn(image, parts, state)
+        row = slice(image.row, image.row + 1)
+        parts["whitened"] = self._learned(image.block, row, {name: part[None] for name, part in parts.items()}, state)[
+            0
+        ]
         return parts
+
+    def walk(self, block: Block, state: KeelState) -> dict[str, Array] | None:
+        """MCP's walk, then the memory's word, from one fit of the classes to the next."""
+        parts = self.mcp.walk(block, state.mcp)
+        if parts is None:
+            return None
+        whitened, first = np.empty_like(block.logits), 0
+        while first < len(block):
+            rows = slice(first, min(first + state.memory.until_fit, len(block)))
+            whitened[rows] = self._learned(block, rows, {name: part[rows] for name, part in parts.items()}, state)
+            first = rows.stop
+        return {**parts, "whitened": whitened}
 
     def observe(self, image: Image, state: KeelState) -> None:
         """A whole step: what the memory is worth depends on the prediction."""
@@ -143,15 +155,59 @@ class Keel(CacheMethod, WeighedMethod):
     def _whitened(self, image: Image, state: KeelState) -> Array:
         """(C,): what is multiplied to MCP's prediction, as probabilities."""
         memory, reputation = state.memory, state.reputation
-        known = float(image.probabilities @ memory.reliability)
-        weight = self.strength * known * reputation.trust(memory.agreement) * reputation.witness()
-        return softmax(np.float32(weight) * memory.scores(image))
+        worth = np.array([reputation.trust(memory.agreement) * reputation.witness()])
+        return self._spoken(image.block, slice(image.row, image.row + 1), worth, memory)[0]
 
-    def _learn(self, image: Image, parts: dict[str, Array], state: KeelState) -> None:
-        witnesses = [int(parts[name].argmax()) for name in ("prototype", "retrieval")]
-        state.reputation.learn(image.logits, state.memory.scores(image), witnesses, state.memory)
-        state.memory.take_in(image)
+    def _spoken(self, block: Block, rows: slice, worth: Doubles, memory: WhitenedMemory) -> Array:
+        """(n, C): the same for some images of the open block; `worth` is trust times witness."""
+        known = block.probabilities[rows] @ memory.reliability
+        weights = np.asarray(self.strength * known * worth, np.float32)
+        return softmax(weights[:, None] * memory.scores(rows))
+
+    def _learned(self, block: Block, rows: slice, parts: dict[str, Array], state: KeelState) -> Array:
+        """(n, C): what the memory says of images that no fit divides; then it remembers them."""
+        memory, witnesses = state.memory, [parts["prototype"], parts["retrieval"]]
+        worth = state.reputation.learn(block.logits[rows], memory.scores(rows), witnesses, memory)
+        whitened = self._spoken(block, rows, worth, memory)
+        memory.take_in(block.queries[rows])
+        return whitened
 
     def operations(self, size: Size) -> float:
         """MCP's and one more product with the classes; the fits come once in hundreds of images."""
         return self.mcp.operations(size) + size.products(1, size.classes)
+
+
+@njit(nogil=True)
+def _trust(figures: Doubles, expected: float) -> float:
+    asked, alike = figures[ASKED], figures[ALIKE]
+    reached = (10 * 0.65 * expected + asked * alike) / (10 + asked)  # ten doubtful images to begin with
+    return min(max(2 * reached / max(expected, 1e-3) - 1, 0.0), 1.0)
+
+
+@njit(nogil=True)
+def _witness(figures: Doubles) -> float:
+    ratio = figures[FOR_MEMORY] / max(figures[FOR_TEXT], 1e-6)
+    return min(max((ratio - WITNESSED[0]) / (WITNESSED[1] - WITNESSED[0]), 0.0), 1.0)
+
+
+@njit(nogil=True)
+def _learn(
+    figures: Doubles,
+    named: NDArray[np.intp],
+    remembered: NDArray[np.intp],
+    sides: NDArray[np.intp],
+    fitted: bool,
+    expected: float,
+    found: Doubles,
+) -> None:
+    for image in range(len(named)):
+        found[image] = _trust(figures, expected) * _witness(figures)
+        recent = min(figures[SEEN], 200.0) + 20.0
+        for_text, for_memory = (sides[image] == named[image]).mean(), (sides[image] == remembered[image]).mean()
+        alike = 1.0 if named[image] == remembered[image] else 0.0
+        figures[FOR_TEXT] += (for_text - figures[FOR_TEXT]) / recent
+        if fitted:
+            figures[FOR_MEMORY] += (for_memory - figures[FOR_MEMORY]) / recent
+            figures[ASKED] = min(figures[ASKED] + 1, 100.0)
+            figures[ALIKE] += (alike - figures[ALIKE]) / figures[ASKED]
+        figures[SEEN] += 1

@@ -21,14 +21,17 @@ NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from trimtab.engine.arrays import Array
-from trimtab.engine.block import Image
+from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import affinity, softmax
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_caches_walk import prototype_and_retrieval
 from trimtab.task import Task
 
 
@@ -84,6 +87,25 @@ class MCP(ThreeCacheMethod):
             "prototype": softmax(image.logits + self._prototype_term(image, state) - against),  # Eq. 4
             "retrieval": softmax(retrieved),  # Eq. 3
         }
+
+    def walk(self, block: Block, state: MCPState) -> dict[str, Array] | None:
+        """A block at once: all writes first, then the parts from what each image found."""
+        if not self.writes_first:
+            return None
+        caches = state.caches
+        since = caches.walk(block, self)
+        if isinstance(state.temper, TextTemper):
+            state.temper.take_in(block[-1])
+        cosines = caches.visual.of_block()
+        if self.prototype_term == "matched":
+            term = state.strength.walk(block.probabilities, block.logits, cosines, since)
+        else:
+            holds_items = since <= np.arange(len(block))[:, None]
+            term = affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
+        prototype, retrieval = prototype_and_retrieval(
+            block.logits, term, block.logit_scales, caches.penalties.compiled(), caches.retrieved.compiled()
+        )
+        return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     def _prototype_term(self, image: Image, state: MCPState) -> Array:
         """(C,): what the visual prototypes add to the text's logits."""

@@ -161,6 +161,8 @@ class MCPPlus(ThreeCacheMethod):
         """Write the caches and predict; a sure prediction moves the text, if it may move."""
         if self.writes_first:
             self._write(image, state)
+        if self.align_weight:
+            state.alignment.settle()
         answer = self._answer(image, state)
         if not self.writes_first:
             self._write(image, state)

@@ -19,9 +19,14 @@ lowest entropy within its window; an image may be in both caches; and it sees it
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine import door
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Image, Query
+from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.compiled import njit
 from trimtab.engine.equations import normalized_entropy, softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, slots
@@ -168,6 +173,24 @@ class TDA(CacheMethod):
         """One part: the softmax of the adapted logits."""
         return {"adapted": softmax(self.logits(image, state))}
 
+    def walk(self, block: Block, state: TDAState) -> dict[str, Array] | None:
+        """A block at once: all writes first, then the logits from what each image found."""
+        if not self.writes_first:
+            return None
+        plain, bank = self.query == "plain", state.bank
+        _walk(
+            bank.compiled(),
+            door.ReadOuts(door.NO_MEANS, state.support.compiled(), door.NO_RETRIEVED, state.penalties.compiled()),
+            bank.sections["negative"].start,
+            bank.sections["negative"].stop,
+            block.labels,
+            block.entropies if plain else block.vote_entropies,
+            block.probabilities if plain else block.vote,
+            float(self.entropy_low),
+            float(self.entropy_high),
+        )
+        return {"adapted": softmax(block.logits + state.support.of_block() - state.penalties.of_block())}
+
     def logits(self, image: Image, state: TDAState) -> Array:
         """(C,): zero-shot logits, plus what speaks for a class, less what speaks against it."""
         return image.logits + state.support.at(image) - state.penalties.at(image)
@@ -191,3 +214,24 @@ class TDA(CacheMethod):
             + size.products(1, size.classes * (self.positive_slots + self.negative_slots))
             + size.masks(self.negative_slots)
         )
+
+
+@njit(nogil=True)
+def _walk(
+    bank: door.Slots,
+    readouts: door.ReadOuts,
+    negative: int,
+    stop: int,
+    labels: NDArray[np.intp],
+    entropies: Array,
+    probabilities: Array,
+    entropy_low: float,
+    entropy_high: float,
+) -> None:
+    """`TDA.observe` for each image of a block; the negative cache is in slots negative..stop, the positive before."""
+    bits = np.log2(probabilities.shape[1])
+    for row in range(len(labels)):
+        label, score, payload = labels[row], entropies[row], probabilities[row]
+        door.offer(bank, readouts, 0, negative, label, row, score, payload)
+        if entropy_low < score / bits < entropy_high:
+            door.offer(bank, readouts, negative, stop, label, row, score, payload)

@@ -23,9 +23,13 @@ once, as the paper's text says; in the released program only when its class is n
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Image, Query
+from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.door import ReadOuts
 from trimtab.engine.equations import entropy, normalized_entropy, softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, number_or_none, slots, switch
@@ -36,6 +40,7 @@ from trimtab.engine.wide_readouts import kind_for
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import CacheMethod, WeighedMethod
 from trimtab.methods.facts import EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, Templates
+from trimtab.methods.three_caches_walk import Rules, looks_of, walk
 from trimtab.task import Task
 
 # The authors' alpha and beta of A(x), by data set.
@@ -254,6 +259,31 @@ class ThreeCaches(State):
             self.bank.write(image.vote_label, align_slot, image, image.vote_entropy, feature=plain)
         if _is_uncertain(image.entropy, image, rules):
             self._reflect(image, rules)
+
+    def walk(self, block: Block, rules: ThreeCacheMethod) -> NDArray[np.int64]:
+        """`write` for each image of the open block, compiled; (C,): since which image a class holds items.
+
+        Each image's column of the read-outs is then what it found after its own writes.
+        """
+        spans = self.bank.sections
+        means = self.visual.compiled()
+        walk(
+            self.bank.compiled(),
+            ReadOuts(means, self.reflected.compiled(), self.retrieved.compiled(), self.penalties.compiled()),
+            looks_of(block),
+            Rules(
+                spans["entropy"].start,
+                spans["align"].start,
+                spans["negative"].start,
+                spans["negative"].stop,
+                float(rules.entropy_low),
+                float(rules.entropy_high),
+                float(rules.center_weight),
+                rules.promotion,
+                rules.query == "plain",
+            ),
+        )
+        return means.since
 
     def _align_slot(self, image: Image, rules: ThreeCacheMethod) -> int | None:
         """Where the align cache would take the image.

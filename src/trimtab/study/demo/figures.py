@@ -9,6 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from trimtab.engine.bank import Bank
+from trimtab.registry import DEFAULT_METHOD
 from trimtab.study.outputs import made_by
 from trimtab.study.plots.style import GREEN, VERMILLION, as_bytes, axes_for, look_of
 
@@ -17,7 +18,7 @@ THUMB, GAP, LABEL_WIDTH, HEADER = 44, 6, 118, 62
 
 
 def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]]) -> bytes:
-    """A PNG: running accuracy of each method over the images seen so far, MCP and zero-shot in front."""
+    """A PNG: running accuracy of each method over the images seen so far, the default method and zero-shot in front."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.4, 4.6), dpi=130, layout="constrained")
@@ -27,7 +28,7 @@ def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]]) -> bytes:
     ends = sorted((float(hits.mean()), name) for name, hits in correct.items())
     for height, (accuracy, name) in zip(_spread([100 * end[0] for end in ends]), ends, strict=True):
         color, _, line = look_of(name)
-        front = name in ("zero_shot", "mcp")
+        front = name in ("zero_shot", DEFAULT_METHOD)
         running = 100 * np.cumsum(correct[name]) / seen
         axes.plot(seen[start:], running[start:], color=color, linestyle=line, linewidth=2.4 if front else 1.1)
         axes.annotate(
