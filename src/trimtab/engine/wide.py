@@ -158,6 +158,13 @@ class WideBank(Bank):
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 
+    @property
+    def open_block(self) -> Block:
+        """The block whose products are here."""
+        if self._block is None:
+            raise TrimtabError("No block is open, so nothing can be read out; call state.open(block) first.")
+        return self._block
+
     def similarities(self, image: Image) -> Array:
         """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""
         found: Array = np.zeros(self.scores.shape, np.float32)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import kernels, wide
+from trimtab.engine import door, kernels, wide
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -23,6 +23,13 @@ class WideReadOut(ReadOut):
         bank = self._bank
         found = self._of_empty(image)
         found[bank.members[: bank.held]] = self._table[: bank.held, bank.row(image)]
+        return found
+
+    def of_block(self) -> Array:
+        """(B, C): the read-out of each image of the open block, as the last write before or of it left it."""
+        bank = self._bank
+        found = self._of_empty_block()
+        found[:, bank.members[: bank.held]] = self._table[: bank.held].T
         return found
 
     def open(self) -> None:
@@ -43,7 +50,13 @@ class WideReadOut(ReadOut):
             self._compute(place, place + 1, first_image)
 
     def _of_empty(self, image: Image) -> Array:  # noqa: ARG002
+        """(C,): what every class would read out without items."""
         found: Array = np.zeros(self._bank.classes, np.float32)
+        return found
+
+    def _of_empty_block(self) -> Array:
+        """(B, C): the same for a block."""
+        found: Array = np.zeros((self._table.shape[1], self._bank.classes), np.float32)
         return found
 
 
@@ -53,18 +66,32 @@ class WideMeanProducts(WideReadOut, MeanProducts):
     def open(self) -> None:
         """Compute the table, and which classes have items."""
         self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
+        self._since = np.where(self.present, 0, self._bank.products.shape[2])
+        self._held = np.zeros(len(self._bank.products), np.bool_)  # which rows hold items, as the kernel says it
         WideReadOut.open(self)
+
+    def compiled(self) -> door.Means:
+        """What the parts of a block need of it: since which image a class holds items."""
+        return door.Means(self._slots.start, self._slots.stop, self._table, self.present, self._since)
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """Compute one class again for the images that are yet to come."""
         WideReadOut.written(self, label, slot, first_image, payload)
-        if self._slots.start <= slot < self._slots.stop:
-            self.present[label] = True
+        if self._slots.start <= slot < self._slots.stop and not self.present[label]:
+            self.present[label], self._since[label] = True, first_image
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
         kernels.mean_products(
-            bank.products, bank.used, slots.start, slots.stop, first_class, last_class, first_image, self._table
+            bank.products,
+            bank.used,
+            slots.start,
+            slots.stop,
+            first_class,
+            last_class,
+            first_image,
+            self._table,
+            self._held,
         )
 
 
@@ -93,6 +120,15 @@ class WideRetrievalCosines(WideReadOut, RetrievalCosines):
     def _of_empty(self, image: Image) -> Array:
         cosines: Array = image.logits / image.logit_scale
         return cosines
+
+    def _of_empty_block(self) -> Array:
+        block = self._bank.open_block
+        cosines: Array = block.logits / block.logit_scales[:, None]
+        return cosines
+
+    def compiled(self) -> door.Retrieved:
+        """The table of all classes, for the parts of a block."""
+        return door.Retrieved(self._slots.stop, self._beta, self.of_block().T)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank = self._bank

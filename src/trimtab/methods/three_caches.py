@@ -36,6 +36,7 @@ from trimtab.engine.parameters import choice, number, number_or_none, slots, swi
 from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
+from trimtab.engine.wide import WideBank
 from trimtab.engine.wide_readouts import kind_for
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import CacheMethod, WeighedMethod
@@ -265,6 +266,10 @@ class ThreeCaches(State):
 
         Each image's column of the read-outs is then what it found after its own writes.
         """
+        if isinstance(self.bank, WideBank):  # whose slots come and go; the parts of a block are still made at once
+            for image in block:
+                self.write(image, rules)
+            return self.visual.compiled().since
         spans = self.bank.sections
         means = self.visual.compiled()
         walk(
