@@ -2,7 +2,7 @@
 
     python -m benchmarks.cluster [overhead] [merging] [recovery]
 
-All on this machine, with real CIFAR-10 images through `lite`. Overhead: the same two shards of half a minute or more,
+All on this machine, with real CIFAR-10 images through `lite`. Overhead: one shard of about half a minute,
 on one Ray worker and without Ray, each with what it has to start. Merging: eight streams and their merge, timed.
 Recovery: tests.audit.cluster_losses. The figures of docs/cluster.md and docs/sizing.md were made with it.
 """
@@ -27,7 +27,7 @@ from trimtab.features.encode import encode_images
 from trimtab.features.encoding import plan_encoding
 from trimtab.stream import Stream
 
-VIEWS, SHARD_IMAGES, SHARDS = 8, 600, 2
+VIEWS, SHARD_IMAGES, SHARDS = 8, 500, 1
 STREAMS, EVERY, ROUNDS = 8, (25, 100), 3
 
 
