@@ -9,6 +9,7 @@ TABLES = (
     "engine_speed",
     "method_speed",
     "fusion_cost",
+    "guard_cost",
     "encoder_speed",
     "precision_speed",
     "view_speed",

@@ -49,7 +49,7 @@ def main(classes: int, images: int, method: str) -> None:
         adapted.append(time.perf_counter() - begin)
     half = len(bare) // 2  # when many classes hold something
     each = [1000 * float(np.sum(times[half:])) / (images - half * BLOCK) for times in (bare, adapted)]
-    held = next(iter(stream.state.banks())).held if hasattr(next(iter(stream.state.banks())), "held") else classes
+    held = getattr(next(iter(stream.state.banks())), "used_rows", classes)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"| {classes:,} | {method} | {images:,} | {held:,} | {each[0]:.2f} | {each[1]:.2f} | {each[1] / each[0]:.1f} | "

@@ -6,6 +6,7 @@ import pytest
 from trimtab.checks import random_stream
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
+from trimtab.engine.readouts import MeanProducts, NegativePenalties
 
 
 @pytest.fixture
@@ -59,3 +60,49 @@ def test_a_section_without_slots_takes_nothing():
     image = next(iter(block))
     assert bank.offer("off", 1, image, 0.0) is None
     assert bank.offer("on", 1, image, 0.0) == 0
+
+
+def test_a_held_bank_takes_its_writes_back_and_its_followers_with_it(walk):
+    bank, block = walk
+    images = list(block)
+    means = MeanProducts(bank, slice(1, 4))
+    against = NegativePenalties(bank, bank.sections["second"], 1.0, 1.0, 0.1, 1.0)
+    bank.open(block)
+    plausible = np.array([0.3, 0.3, 0.2, 0.2], np.float32)
+    bank.offer("first", 1, images[0], 0.5)
+    bank.offer("second", 1, images[1], 0.5, payload=plausible)
+    arrays = {**bank.arrays(), **against.arrays(), "products": bank.products}
+    before = {name: array.copy() for name, array in arrays.items()}
+    tables = [means.at(images[9]), against.at(images[9]), means.present.copy()]
+
+    put_back = bank.hold()
+    bank.offer("first", 3, images[4], 0.1)  # the only item of its class
+    bank.write(1, 1, images[4], 0.1)
+    bank.write(1, 1, images[4], 0.0, feature=images[5].plain)  # the same slot twice
+    bank.write(1, 4, images[4], 0.1, payload=plausible[::-1].copy())
+    assert means.present[3]
+    put_back()
+
+    for name, array in arrays.items():
+        assert np.array_equal(array, before[name]), name
+    for table, found in zip(tables, [means.at(images[9]), against.at(images[9]), means.present], strict=True):
+        np.testing.assert_allclose(found, table, atol=1e-6)
+    assert not bank.held
+
+
+def test_an_item_that_has_outlived_its_time_gives_way_to_a_worse_one():
+    """Two slots, a lifetime of 3 images each: after more than six images of the class the oldest goes."""
+    task, features = random_stream(classes=2, dim=8, views=1, images=9, seed=0)
+    bank = Bank(2, 8, {"cache": 2}, lifetime=3)
+    block = Block(task, features, 0, 1.0, "plain")
+    bank.open(block)
+    for image, score in zip((block[i] for i in range(9)), (0.1, 0.2, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9), strict=True):
+        bank.arrivals[0] += 1
+        bank.offer("cache", 0, image, score)
+    assert sorted(bank.sources[0].tolist()) == [7, 8]
+    lasting = Bank(2, 8, {"cache": 2})
+    lasting.open(block)
+    for position, score in enumerate((0.1, 0.2, 0.9)):
+        lasting.arrivals[0] += 100
+        lasting.offer("cache", 0, block[position], score)
+    assert sorted(lasting.sources[0].tolist()) == [0, 1]

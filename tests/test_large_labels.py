@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trimtab import MCP, TDA, MCPPlus, MergingStream, Stream, Task, merge, run_top, shortlist
+from trimtab import MCP, TDA, Guard, MCPPlus, MergingStream, Stream, Task, merge, run_top, shortlist
 from trimtab.checks import random_stream
 from trimtab.engine import wide
 from trimtab.errors import TrimtabError
@@ -27,7 +27,7 @@ def both(monkeypatch):
     task, features = random_stream(classes=40, dim=16, views=3, images=150, seed=5)
 
     def start(method, *, is_wide):
-        monkeypatch.setattr(wide, "WIDE", 10 if is_wide else 4096)
+        monkeypatch.setattr(wide, "WIDE", 10 if is_wide else 16_384)
         monkeypatch.setattr(wide, "FIRST_ROOM", 4)
         return method.start(task)
 
@@ -47,7 +47,7 @@ def test_wide_banks_give_the_numbers_of_dense_ones(both, method):
     for ours, theirs in zip(dense.state.banks(), sparse.state.banks(), strict=True):
         assert np.array_equal(ours.sources, theirs.sources)
         assert np.allclose(ours.features, theirs.features[:], atol=1e-6)
-        assert theirs.held == (ours.sources >= 0).any(axis=1).sum()
+        assert theirs.used_rows == (ours.sources >= 0).any(axis=1).sum()
 
 
 @pytest.mark.parametrize("method", [MCP(), TDA()], ids=lambda method: method.name)
@@ -71,6 +71,32 @@ def test_wide_streams_step_save_copy_and_merge(both, method, tmp_path):
     kept = merged.kept
     dense.run(np.stack([k.views for k in kept]), [k.source for k in kept], [k.time for k in kept])
     assert {k.source for k in merged.kept} == {k.source for k in dense.kept}
+
+
+@pytest.mark.parametrize("method", [MCP(), TDA()], ids=lambda method: method.name)
+def test_a_look_at_a_wide_stream_leaves_no_trace(both, method):
+    start, features, _ = both
+    dense, sparse = start(method, is_wide=False), start(method, is_wide=True)
+    dense.run(features[:20])
+    sparse.run(features[:20])
+    before = {name: array.copy() for name, array in sparse.arrays().items()}
+    for views in features[20:60]:  # most of them would open a class
+        assert np.allclose(sparse.predict(views).probabilities, dense.predict(views).probabilities, atol=2e-5)
+    after = sparse.arrays()
+    assert {name: array.shape for name, array in after.items()} == {name: a.shape for name, a in before.items()}
+    assert all(np.array_equal(after[name], before[name]) for name in before)
+
+
+def test_sources_are_forgotten_and_guards_refused(both):
+    start, features, task = both
+    dense, sparse = start(MCP(), is_wide=False), start(MCP(), is_wide=True)
+    for stream in (dense, sparse):
+        stream.run(features[:60])
+        next(stream.state.banks()).forget(np.arange(0, 60, 3))
+    assert np.allclose(sparse.run(features[60:]).probabilities, dense.run(features[60:]).probabilities, atol=2e-5)
+    start(MCP(), is_wide=True)
+    with pytest.raises(TrimtabError, match="Guards are for label sets of up to"):
+        MCP().start(task, Guard())
 
 
 def test_similarities_are_those_of_the_dense_bank(both):

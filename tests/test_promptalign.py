@@ -57,7 +57,7 @@ def some_views(images=4, views=6):
 APPLICABLE = (
     checks.step_equals_run,
     checks.predictions_are_distributions,
-    checks.predict_writes_nothing,
+    checks.predict_foretells_step,
     checks.save_and_load_continue,
     checks.reset_restores,
     checks.inputs_are_left_alone,

@@ -5,6 +5,7 @@ from .errors import TrimtabError as TrimtabError
 from .estimator import AdaptiveClassifier as AdaptiveClassifier
 from .features import FeatureStore as FeatureStore
 from .fusion import oracle_weights as oracle_weights
+from .guard.rules import Guard as Guard
 from .large_labels import TopPredictions as TopPredictions
 from .large_labels import run_top as run_top
 from .large_labels import shortlist as shortlist

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from trimtab import arguments
 from trimtab.engine.arrays import Array, unit_rows
 from trimtab.errors import TrimtabError
+from trimtab.guard.rules import Guard
 from trimtab.methods.base import Method
 from trimtab.stream import Prediction, Predictions, Stream
 from trimtab.task import Task
@@ -107,13 +108,45 @@ def predictions_are_distributions(method: Method, task: Task, features: Array) -
     assert (result.labels == result.probabilities.argmax(axis=1)).all(), "labels are not the most probable classes"
 
 
-def predict_writes_nothing(method: Method, task: Task, features: Array) -> None:
-    """`predict` leaves the state as it was."""
-    stream = _warm(method, task, features)
-    before = _snapshot(stream)
-    for views in features[-5:]:
-        stream.predict(views)
-    _assert_same_state(before, stream, "predict changed the state")
+def predict_foretells_step(method: Method, task: Task, features: Array) -> None:
+    """`predict` gives what `step` then gives, and the state is bit for bit as before; so it is after `read`."""
+    stream, unseen = method.start(task), method.start(task)
+    for number, views in enumerate(features[: 2 * len(features) // 3]):
+        unseen.step(views)
+        if number >= 20 and number % 7:
+            stream.step(views)
+            continue
+        before = _snapshot(stream)
+        stream.predict(features[-1])  # another image: nothing of it may stay where the next answer could see it
+        stream.read(features[-2])
+        foretold = stream.predict(views)
+        _assert_same_state(before, stream, "predict or read changed the state")
+        stepped = stream.step(views)
+        assert foretold.label == stepped.label, "predict does not foretell step's answer"
+        for name, part in {**stepped.parts, "the answer": stepped.probabilities}.items():
+            found = foretold.parts.get(name, foretold.probabilities)
+            assert np.abs(found - part).max() <= SAME, f"predict does not foretell what step says in {name}"
+    _assert_same_state(_snapshot(unseen), stream, "a stream that was asked ends in another state than one that was not")
+
+
+def guards_leave_no_trace(method: Method, task: Task, features: Array) -> None:
+    """Under a guard `run` still equals `step`, and an image that is refused changes nothing of what was learned."""
+    suspect = features.copy()
+    suspect[5::9] = suspect[4:-1:9][: len(suspect[5::9])]  # each of these repeats the image before it
+    stream = method.start(task, Guard())
+    refused, answers = 0, []
+    for views in suspect:
+        before = _learned(stream)
+        answers.append(stream.step(views))
+        if "Not learned" in stream.why(stream.seen - 1):
+            refused += 1
+            for name, content in _learned(stream).items():
+                assert content == before[name] or "temper" in name, f"a refused image changed {name}"
+    assert refused or stream.watch is None, "the guard refused nothing of a stream with duplicates"
+    stepped = _stack(iter(answers))
+    for block in (7, len(suspect)):
+        other = method.start(task, Guard())
+        _assert_close(stepped, other.run(suspect, block=block), f"under a guard, run(block={block}) and step differ")
 
 
 def save_and_load_continue(method: Method, task: Task, features: Array) -> None:
@@ -210,7 +243,8 @@ def bad_inputs_are_refused(method: Method, task: Task, features: Array) -> None:
 CHECKS: tuple[Check, ...] = (
     step_equals_run,
     predictions_are_distributions,
-    predict_writes_nothing,
+    predict_foretells_step,
+    guards_leave_no_trace,
     save_and_load_continue,
     reset_restores,
     inputs_are_left_alone,
@@ -272,6 +306,11 @@ def _warm(method: Method, task: Task, features: Array) -> Stream:
     stream = method.start(task)
     stream.run(features[: len(features) // 2])
     return stream
+
+
+def _learned(stream: Stream) -> dict[str, bytes]:
+    """What the method and the fusion have learned; a guard counts every image."""
+    return {n: a.tobytes() for n, a in stream.arrays().items() if n != "seen" and not n.startswith("guard.")}
 
 
 def _snapshot(stream: Stream) -> dict[str, bytes]:

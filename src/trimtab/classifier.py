@@ -4,8 +4,9 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from trimtab import arguments
 from trimtab.encoders.base import Encoder, image_prompts, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
+from trimtab.guard.rules import Guard
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, make_views
 from trimtab.look_ahead import LookAhead, Rows
@@ -29,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
 Item = TypeVar("Item")
+NONE_OF_THESE = "none of these"
 
 
 class Guess(TypedDict):
@@ -44,7 +47,9 @@ class Classifier:
     `labels` are what images may show, in words. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name
     or a method with parameters of your own ("zero_shot" does not adapt). With more `views`, random crops of each image
     are looked at as well; they depend on the image and the seed alone. `context`, a file of `trimtab learn coop` or of
-    CoOp's program, takes the place of the templates; it was trained on labels of other images.
+    CoOp's program, takes the place of the templates; it was trained on labels of other images. `guard` says what may be
+    learned from (docs/guards.md); False leaves the method as it was published. With `unknown="auto"` an answer can be
+    "none of these", and such images are not learned.
     """
 
     def __init__(
@@ -58,8 +63,11 @@ class Classifier:
         context: Path | str | None = None,
         views: int = 1,
         seed: int = 0,
+        guard: bool | Guard = True,
+        unknown: Literal["auto"] | None = None,
     ) -> None:
         check_view_options(views, seed)
+        wanted = _guard(guard, unknown)
         labels = arguments.names("labels", labels)
         if len(labels) < 2:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
@@ -87,7 +95,7 @@ class Classifier:
             text_tower=tower if "text_tower" in chosen.needs else None,
             image_prompts=image_prompts(encoder, labels, chosen.name) if self._by_pixels else None,
         )
-        self.stream: Stream = chosen.start(self.task)
+        self.stream: Stream = chosen.start(self.task, wanted)
 
     @property
     def seen(self) -> int:
@@ -168,9 +176,12 @@ class Classifier:
         """The same for what `look` gave: the part that learns, wholly or not at all."""
         if top is not None:
             arguments.whole("top", top, least=1)
-        probabilities = self.stream.step(features).probabilities
+        prediction = self.stream.step(features)
+        probabilities = prediction.probabilities * np.float32(1 - prediction.unknown)
         best_first = np.argsort(-probabilities, kind="stable")[:top]
         guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
+        if prediction.unknown > 0.5:
+            guesses = [Guess(label=NONE_OF_THESE, score=prediction.unknown), *guesses][:top]
         _log.debug("image %d: %s", self.seen, guesses[:1])
         return guesses
 
@@ -195,6 +206,17 @@ class Classifier:
     def reset(self) -> None:
         """Forget everything learned."""
         self.stream.reset()
+
+
+def _guard(guard: bool | Guard, unknown: str | None) -> Guard | None:
+    if unknown not in (None, "auto"):
+        raise TrimtabError(f"unknown must be 'auto' or None, not {arguments.shown(unknown)}.")
+    chosen = Guard() if guard is True else guard or None
+    if unknown is None or chosen is None:
+        if unknown is not None:
+            raise TrimtabError("unknown='auto' is one of the guards; leave guard on.")
+        return chosen
+    return replace(arguments.instance("guard", chosen, Guard, "a trimtab.Guard"), unknown=True)
 
 
 def _pixels(image: Any) -> NDArray[np.uint8]:

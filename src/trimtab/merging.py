@@ -31,7 +31,9 @@ from trimtab.engine.state import Nothing, OwnArrays, State
 from trimtab.engine.temper import TextTemper
 from trimtab.errors import TrimtabError
 from trimtab.fusion.strength import PrototypeStrength
-from trimtab.stream import BLOCK, Predictions, Steps, Stream
+from trimtab.predictions import Predictions
+from trimtab.steps import Steps
+from trimtab.stream import BLOCK, Stream
 from trimtab.task import Task
 
 FIGURES = ("strength.figures", "temper.figures")  # running figures inside states

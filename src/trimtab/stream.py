@@ -1,96 +1,44 @@
 """Stream: a method at work on a task. This is what users hold."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from trimtab import arguments
-from trimtab.engine import inputs, pixels
+from trimtab.engine import inputs
 from trimtab.engine.arrays import Array, Arrays
-from trimtab.engine.block import Block, Image
-from trimtab.engine.moving_text import RunningText
+from trimtab.engine.given import inputs_of
 from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
 from trimtab.engine.wide import hold_like
 from trimtab.errors import TrimtabError
-from trimtab.fusion.weights import Fusion
+from trimtab.guard.admission import figures_of
+from trimtab.guard.correction import correct
+from trimtab.guard.health import HealthReport
+from trimtab.guard.rules import Guard, make_guard
+from trimtab.guard.watch import STRETCH, source_numbers
 from trimtab.interrupts import HoldInterrupts
-from trimtab.notebook import prediction_html, predictions_html, stream_html
+from trimtab.learner import Learner
+from trimtab.notebook import stream_html
+from trimtab.predictions import Prediction as Prediction
+from trimtab.predictions import Predictions as Predictions
+from trimtab.predictions import prediction_of
 from trimtab.registry import make_method
+from trimtab.steps import Steps
 from trimtab.task import Task
 
 BLOCK = 64  # images per matrix product; more gains little and waits longer
 
 
-@runtime_checkable
-class Steps(Protocol):
-    """What a stream asks of a method. `trimtab.methods.base.Method` has it, but name, parts and verbs."""
-
-    name: ClassVar[str]
-    parts: ClassVar[tuple[str, ...]]
-    needs: ClassVar[frozenset[str]]
-
-    def new_state(self, task: Task) -> Any:
-        """What the method knows before the first image."""
-
-    def step(self, image: Image, state: Any) -> dict[str, Array]:
-        """Take in an image and predict it, in the method's order."""
-
-    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:
-        """Step through a block at once, if there is a faster way than one image at a time: parts (B, C)."""
-
-    def predict(self, image: Image, state: Any) -> dict[str, Array]:
-        """Predict an image; nothing is written."""
-
-    def look(self, task: Task, views: Array, first: int, text: Array | None) -> Block:
-        """A block of images as the text sees them."""
-
-    def moving_text(self, state: Any) -> RunningText | None:
-        """The text, if the method moves it along the stream."""
-
-    def new_fusion(self, task: Task) -> Fusion:
-        """What makes one prediction of the parts."""
-
-    def parameters(self) -> dict[str, Any]:
-        """The hyper-parameters by name."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """What a method says of one image: part name -> (C,), the fused probabilities (C,), and the best class."""
-
-    parts: dict[str, Array]
-    probabilities: Array
-    label: int
-
-    def _repr_html_(self) -> str:
-        return prediction_html(self)
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """What a method says of N images: part name -> (N, C), fused probabilities (N, C), and best classes (N,)."""
-
-    parts: dict[str, Array]
-    probabilities: Array
-    labels: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def _repr_html_(self) -> str:
-        return predictions_html(self)
-
-
-class Stream:
+class Stream(Learner):
     """A method, a task and what has been learned so far.
 
-    `step` takes one image, `run` many: the same numbers, much faster. Images are taken in as they come; `predict` looks
-    without learning. `save` and `load` keep what was learned, `copy` is a snapshot to go back to, `reset` forgets.
+    `step` takes one image, `run` many: the same numbers, much faster. Images are taken in as they come; `predict` says
+    what `step` would say and leaves no trace. `save` and `load` keep what was learned, `copy` is a snapshot to go back
+    to, `reset` forgets.
 
     An image is taken in wholly or not at all: Ctrl-C waits until the image at hand is done, and `seen` says how many
     are. Should anything else break off a step (memory that runs out, an error in a method of your own), the stream says
@@ -99,37 +47,67 @@ class Stream:
     `note` is yours: facts that JSON can hold, saved with what was learned and there again after `load`.
     """
 
-    def __init__(self, method: Steps, task: Task) -> None:
+    def __init__(self, method: Steps, task: Task, guard: Guard | None = None) -> None:
         self.method = arguments.instance("method", method, Steps, "a method such as MCP()")
         self.task = arguments.instance("task", task, Task, "a trimtab.Task")
-        self._given, self._size = _inputs_of(method, task)
+        self.guard = guard if guard is None else arguments.instance("guard", guard, Guard, "a trimtab.Guard")
+        self._given, self._size = inputs_of(method.name, method.needs, task)
         self.reset()
 
     def reset(self) -> None:
         """Forget everything: the stream is as new."""
-        self.state: Any = self.method.new_state(self.task)
-        self.fusion = self.method.new_fusion(self.task)
-        self._seen = np.zeros(1, np.int64)
-        self._whole = True  # False while an image is being taken in
+        super().reset()
         self.note: dict[str, Any] = {}
-
-    @property
-    def seen(self) -> int:
-        """How many images the stream has taken in."""
-        return int(self._seen[0])
 
     def _repr_html_(self) -> str:
         return stream_html(self)
 
-    def step(self, views: ArrayLike) -> Prediction:
-        """Take in one image, (V, d) or (d,), and predict it."""
-        image = self._given.one_image(views, self._size)
+    def step(self, views: ArrayLike, source: str | None = None) -> Prediction:
+        """Take in one image, (V, d) or (d,), and predict it.
+
+        `source` says who sent it, for a guard's quota and for `forget`.
+        """
+        image, sources = self._given.one_image(views, self._size), source_numbers([source], 1)
         with HoldInterrupts():
-            return _first(self._walk(image))
+            ((parts, (fused,), (doubt,)),) = self._walk(image, sources)
+            return prediction_of({name: part[0] for name, part in parts.items()}, fused, doubt)
 
     def predict(self, views: ArrayLike) -> Prediction:
-        """Predict one image, (V, d) or (d,), without taking it in: nothing is written."""
-        return _first(self._walk(self._given.one_image(views, self._size), learn=False))
+        """What `step` would answer of one image, (V, d) or (d,), without a trace: it is taken in, and out again.
+
+        Methods that store an image before they predict it count on finding it there: without it, a class that holds
+        nothing yet would compete with classes that do.
+        """
+        image = self._given.one_image(views, self._size)
+        with HoldInterrupts():
+            return self._look(image)
+
+    def read(self, views: ArrayLike) -> Prediction:
+        """What the state as it is says of one image, which has no part in it: the bare formulas.
+
+        For studies of a state. Of a stream that is frozen, or not to learn from the image, ask `predict`.
+        """
+        self._refuse_half_learned()
+        (block,) = self._blocks(self._given.one_image(views, self._size))
+        self.state.open(block)
+        parts = self.method.predict(next(iter(block)), self.state)
+        return prediction_of(parts, self.fusion.combine(parts))
+
+    def _look(self, views: Array) -> Prediction:
+        """The answer of a step whose writes are taken back."""
+        self._refuse_half_learned()
+        (block,) = self._blocks(views)
+        self.state.open(block)
+        image = next(iter(block))
+        self._whole = False
+        try:
+            parts, fused = self._passed_by(image)
+        finally:
+            self._whole = True
+        if self.watch is None:
+            return prediction_of(parts, fused)
+        (doubt,) = self.watch.doubts_about(figures_of(block))
+        return prediction_of(parts, image.probabilities if self.watch.fallen else fused, doubt)
 
     def run(
         self,
@@ -137,88 +115,100 @@ class Stream:
         *,
         block: int = BLOCK,
         keep_parts: bool = True,
+        sources: Sequence[str | None] | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> Predictions:
         """Take in N images, (N, V, d) or (N, d), and predict each: the same as N steps.
 
         `features` may be a memory map or a feature store; it is read block by block. `keep_parts=False` keeps only the
-        fused probabilities, a quarter of MCP's memory. `progress` is called with the number of images done.
+        fused probabilities, a quarter of MCP's memory. `sources` says who sent each image, for a guard's quota and for
+        `forget`. `progress` is called with the number of images done.
         """
         rows = inputs.stream_rows(features)
         arguments.switch("keep_parts", keep_parts)
         arguments.callback("progress", progress)
         images, _ = self._given.stream_shape(rows, self._size)
         self._given.refuse_bad_rows(rows, self._size)  # before the first image is written
+        numbers = source_numbers(sources, images)
         names = self.method.parts if keep_parts else ()
         parts: dict[str, Array] = {name: np.empty((images, self.task.classes), np.float32) for name in names}
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
+        unknown: Array = np.zeros(images, np.float32)
         done = 0
-        for views in self._given.blocks(rows, self._size, block):
+        head = 0 if self.watch is None else STRETCH - self.seen % STRETCH  # blocks end where it looks back
+        for views in self._given.blocks(rows, self._size, block, min(head, block)):
             with HoldInterrupts() as interrupts:
-                for some_parts, fused in self._walk(views):
+                for some_parts, fused, doubts in self._walk(views, numbers[done : done + len(views)]):
                     taken = slice(done, done + len(fused))
                     for name in names:
                         parts[name][taken] = some_parts[name]
-                    probabilities[taken] = fused
+                    probabilities[taken], unknown[taken] = fused, doubts
                     done = taken.stop
                     interrupts.arrive()
             if progress:
                 progress(done)
-        return Predictions(parts, probabilities, probabilities.argmax(axis=1))
+        return Predictions(parts, probabilities, probabilities.argmax(axis=1), unknown)
 
-    def _walk(self, views: Array, learn: bool = True) -> Iterator[tuple[dict[str, Array], Array]]:
-        """Yield parts (n, C) and their fusion: of a block where the method can walk one, else of an image at a time."""
+    def health(self) -> HealthReport:
+        """What the stream has noticed of itself, over its last images and without labels."""
+        if self.watch is None:
+            raise TrimtabError("Only a stream with a guard watches itself; start it with guard=Guard().")
+        return self.watch.report(self.seen, self.state.banks())
+
+    def forget(self, source: str) -> int:
+        """Let go of every item that was learned from a source; how many there were."""
+        arguments.text("source", source)
         self._refuse_half_learned()
-        for block in self._blocks(views):
-            self.state.open(block)
-            if not learn:
-                for image in block:
-                    parts = self.method.predict(image, self.state)
-                    yield _rows(parts), self.fusion.combine(parts)[None]
-                continue
-            self._whole = False
-            walked = self.method.walk(block, self.state)
-            if walked is not None:
-                fused = self.fusion.walk(walked)
-                self._seen += len(block)
-                self._whole = True
-                yield walked, fused
-                continue
-            for image in block:
-                self._whole = False
-                parts = self.method.step(image, self.state)
-                answer = self.fusion.step(parts)
-                self._seen += 1
-                self._whole = True
-                yield _rows(parts), answer[None]
+        if self.watch is None:
+            raise TrimtabError("Sources are known only to a stream with a guard; start it with guard=Guard().")
+        with HoldInterrupts():
+            count = self.state.forget(self.watch.positions_of(source))
+            if count is None:
+                raise TrimtabError(
+                    f"{self.method.name} does not keep which image an item came from, so it cannot forget a source; "
+                    "go back to a state from before, or reset."
+                )
+            self.method.items_left(self.state)
+        return count
 
-    def _refuse_half_learned(self) -> None:
-        if not self._whole:
-            raise TrimtabError(
-                f"Taking in image {self.seen} was broken off, so what this stream has learned is not whole; "
-                "reset it, or load it from where it was saved."
-            )
+    def correct(self, position: int, label: int, views: ArrayLike | None = None) -> int:
+        """Somebody knows what an image, counted from 0, shows: its items move to that class; how many there were.
 
-    def _blocks(self, views: Array) -> Iterator[Block]:
-        """The images as the text sees them: all together, or one at a time where each may move the text."""
-        text = self.method.moving_text(self.state)
-        if text is None:
-            yield self.method.look(self.task, views, self.seen, None)
-            return
-        for row in range(len(views)):
-            yield self.method.look(self.task, views[row : row + 1], self.seen, text.units)
+        An image that is not held, or no longer, is placed under its class if its features are given again.
+        """
+        arguments.whole("position", position, least=0)
+        if arguments.whole("label", label, least=0) >= self.task.classes:
+            raise TrimtabError(f"label must be below {self.task.classes}, the number of classes, not {label}.")
+        given = None if views is None else self._given.one_image(views, self._size)[0, 0]
+        self._refuse_half_learned()
+        with HoldInterrupts():
+            count = correct(self.state, position, label, given)
+            if count is None:
+                raise TrimtabError(
+                    f"{self.method.name} does not keep which image an item came from, so it cannot be corrected."
+                )
+            self.method.items_left(self.state)
+        return count
+
+    def why(self, position: int) -> str:
+        """Why an image, counted from 0, was learned from or not."""
+        if self.watch is None:
+            return "Learned: no guard is on."
+        return self.watch.why(arguments.whole("position", position, least=0), self.seen)
 
     def arrays(self) -> Arrays:
         """Every array that makes up what was learned, by name; the live ones, not copies."""
-        found: Arrays = {"seen": self._seen}
-        found.update({f"state.{name}": array for name, array in self.state.arrays().items()})
-        found.update({f"fusion.{name}": array for name, array in self.fusion.arrays().items()})
+        found: Arrays = {"seen": self._seen, **self._learned_arrays()}
+        if self.watch is not None:
+            found |= {f"guard.{name}": array for name, array in self.watch.arrays().items()}
+        if self.good is not None:
+            found |= {f"good.{name}": array for name, array in self.good.arrays().items()}
         return found
 
     def copy(self) -> "Stream":
         """An independent stream that has learned the same: a snapshot to go back to."""
         self._refuse_half_learned()
-        other = Stream(self.method, self.task)
+        other = Stream(self.method, self.task, self.guard)
         hold_like(other.state, self.arrays())
         fill(other.arrays(), self.arrays())
         other.note = self.note.copy()
@@ -233,7 +223,8 @@ class Stream:
         self._refuse_half_learned()
         method, task = self.method, self.task
         names, parameters = list(task.class_names), method.parameters()
-        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays(), self.note)
+        guard = None if self.guard is None else self.guard.parameters()
+        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays(), self.note, guard)
         write_state(arguments.place("path", path), saved)
 
     @classmethod
@@ -257,7 +248,7 @@ class Stream:
                 f"{path} was saved by {saved.method} with {saved.parameters}, "
                 f"not by {method.name} with {method.parameters()}."
             )
-        stream = cls(method, task)
+        stream = cls(method, task, None if saved.guard is None else make_guard(file, saved.guard))
         if saved.arrays.keys() == stream.arrays().keys():
             hold_like(stream.state, saved.arrays)
         live = stream.arrays()
@@ -266,41 +257,3 @@ class Stream:
         fill(live, saved.arrays)
         stream.note = saved.note
         return stream
-
-
-class _Inputs(Protocol):
-    """What comes into a stream, checked: `engine.inputs` for features, `engine.pixels` for pixels."""
-
-    def one_image(self, views: ArrayLike, size: int) -> Any:
-        """(1, V, ...)."""
-
-    def stream_shape(self, features: Any, size: int) -> tuple[int, int]:
-        """(images, views)."""
-
-    def refuse_bad_rows(self, features: Any, size: int) -> None:
-        """Before the first image is written."""
-
-    def blocks(self, features: Any, size: int, at_once: int, /) -> Iterator[Any]:
-        """The stream, some images at a time."""
-
-
-def _inputs_of(method: Steps, task: Task) -> tuple[_Inputs, int]:
-    """How the method's images come, and the size that they must have: a dimension, or the side of a picture."""
-    if "pixels" not in method.needs:
-        return inputs, task.dim
-    if task.image_prompts is None:
-        raise TrimtabError(
-            f"{method.name} tunes prompts inside the image tower, so it needs images and an encoder "
-            "maple:<file>+<encoder>; features are not enough."
-        )
-    return pixels, task.image_prompts.input_size
-
-
-def _rows(parts: dict[str, Array]) -> dict[str, Array]:
-    """One image's parts as those of a block of one."""
-    return {name: part[None] for name, part in parts.items()}
-
-
-def _first(walk: Iterator[tuple[dict[str, Array], Array]]) -> Prediction:
-    parts, fused = next(walk)
-    return Prediction({name: part[0].copy() for name, part in parts.items()}, fused[0], int(fused[0].argmax()))

@@ -60,6 +60,8 @@ def classify(
         Path | None, typer.Option("--out", "-o", help="File for the lines, instead of standard output.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many labels a line holds.")] = 1,
+    unknown: Annotated[bool, typer.Option("--unknown", help="Let the answer be 'none of these'.")] = False,
+    guard: Annotated[bool, typer.Option("--guard/--no-guard", help="Learn only from images that seem genuine.")] = True,
     device: Device = "cpu",
     precision: Precision = "fp32",
     change: Changes = None,
@@ -84,7 +86,8 @@ def classify(
     if names is None:
         raise TrimtabError("Say what the images may show: --labels cat,dog,... or --labels-file FILE.")
     top = min(top, len(names))
-    written_as = line_format(format, top, max(map(len, names)))
+    shown = [*names, "none of these"] if unknown else names
+    written_as = line_format(format, top, max(map(len, shown)))
     with _locked(state, out):
         lines = PrintedLines(written_as) if out is None else FiledLines(out, written_as, state)
         notes = Console(stderr=True, highlight=False)
@@ -96,7 +99,14 @@ def classify(
 
         chosen = load_encoder(encoder, device=device, precision=precision)
         classifier = Classifier(
-            chosen, names, method=_method(method, change), templates=templates, context=context, views=views
+            chosen,
+            names,
+            method=_method(method, change),
+            templates=templates,
+            context=context,
+            views=views,
+            guard=guard,
+            unknown="auto" if unknown else None,
         )
         with HoldInterrupts() as interrupts, _kept(classifier, state, lines, notes) as keeper:
             new = ((path, None) for path in images if not lines.has(path))

@@ -37,6 +37,7 @@ VERBS: tuple[str, ...] = (
     "plot",
     "ablate",
     "theory",
+    "attack",
     "tune",
     "data",
     "prompts",

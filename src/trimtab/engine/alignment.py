@@ -25,6 +25,7 @@ as it is now and then anyway, so that rounding errors cannot add up. That work w
 (`settle`), so an image that brings a class and then moves the text pays for it once.
 """
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -101,6 +102,22 @@ class Alignment:
             old_matches = self.matches[label].copy()
             self.matches[label] = matches
             self._exchange_near(label, old, old_matches)
+
+    def replace_all(self, units: Floats, present: NDArray[np.bool_]) -> None:
+        """Give every class its visual prototype at once, or none."""
+        self.present[...], self.units[...] = present, units
+        self._wait()
+
+    def hold(self) -> Callable[[], None]:
+        """Copy everything; what is returned puts it back, and forgets what was computed ahead."""
+        copies = {name: array.copy() for name, array in self.arrays().items()}
+
+        def put_back() -> None:
+            self._ahead = None
+            for name, array in self.arrays().items():
+                array[...] = copies[name]
+
+        return put_back
 
     def move_text(self, text: Floats) -> None:
         """Give every class another text prototype, unless all have moved less than `text_tolerance` allows."""

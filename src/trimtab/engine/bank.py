@@ -12,8 +12,8 @@ What a method makes of the products of one class is a read-out (readouts.py). Re
 when it opens; a write recomputes those of the written class for the images that follow, and only those.
 """
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,27 @@ class Follower(Protocol):
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """A slot of a class was written; it matters to the block's images from `first_image` on."""
 
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """The last write of a slot was taken back, after `replacing` was called for what it had put there."""
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """Items of a class were taken out between two blocks: each slot now holds what `slots` held; -1: nothing."""
+
+
+class _Overwritten(NamedTuple):
+    """What a slot held before a write, and what the block's images from `row` on had in common with it."""
+
+    label: int
+    slot: int
+    row: int
+    feature: Array
+    products: Array
+    gram: Array
+    score: np.float32
+    source: np.int64
+    occupied: np.float32
+    birth: np.int64
+
 
 class Bank:
     """C x K slots, divided into named sections (one per cache), each filled from its first slot on.
@@ -45,14 +66,21 @@ class Bank:
     and Gram matrices like any stored item.
     """
 
-    def __init__(self, classes: int, dim: int, sections: Mapping[str, int], anchors: Array | None = None) -> None:
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        sections: Mapping[str, int],
+        anchors: Array | None = None,
+        lifetime: int = 0,
+    ) -> None:
         arguments.whole("classes", classes, least=1)
         arguments.whole("dim", dim, least=1)
         if anchors is not None and np.shape(arguments.numbers("anchors", anchors)) != (classes, dim):
             raise TrimtabError(f"anchors must have the shape (classes, dim) = ({classes}, {dim}).")
         arguments.instance("sections", sections, Mapping, "a dictionary of slots by the section's name")
         self.sections: dict[str, slice] = {}
-        slots = 0 if anchors is None else 1
+        slots = self._first_slot = 0 if anchors is None else 1
         for name, size in sections.items():
             arguments.whole(f"sections[{name!r}]", size, least=0)
             self.sections[name] = slice(slots, slots + size)
@@ -62,6 +90,10 @@ class Bank:
         self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
         self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
         self.gram: Array = np.zeros((classes, slots, slots), np.float32)
+        # An item's age is counted in images of its class, so that a class which is away for long loses nothing.
+        self.births = np.zeros((classes, slots), np.int64)
+        self.arrivals = np.zeros(classes, np.int64)
+        self._lifetime = arguments.whole("lifetime", lifetime, least=0)
         if anchors is not None:
             self.features[:, 0] = anchors
             self.occupied[:, 0] = 1
@@ -70,6 +102,8 @@ class Bank:
         self._block: Block | None = None  # the open one
         self._among: Array = np.zeros((0, 0), np.float32)
         self._followers: list[Follower] = []
+        self._overwritten: list[_Overwritten] | None = None  # while the bank is held
+        self._arrived = self.arrivals  # then, what they were before
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved."""
@@ -79,6 +113,8 @@ class Bank:
             "sources": self.sources,
             "occupied": self.occupied,
             "gram": self.gram,
+            "births": self.births,
+            "arrivals": self.arrivals,
         }
 
     def follow(self, follower: Follower) -> None:
@@ -96,6 +132,80 @@ class Bank:
         self._block = block
         for follower in self._followers:
             follower.open()
+
+    @property
+    def held(self) -> bool:
+        """Whether writes are being remembered, to be taken back."""
+        return self._overwritten is not None
+
+    def hold(self) -> Callable[[], None]:
+        """Remember every write from now on; what is returned takes them back, and the bank is bit for bit as before.
+
+        The open block stays open: the tables of its images follow.
+        """
+        self._overwritten, self._arrived = [], self.arrivals.copy()
+        return self._put_back
+
+    def _put_back(self) -> None:
+        overwritten, self._overwritten = self._overwritten or [], None
+        self.arrivals[:] = self._arrived
+        for label, slot, row, feature, products, gram, score, source, occupied, birth in reversed(overwritten):
+            for follower in self._followers:
+                follower.replacing(label, slot, row)
+            self.features[label, slot], self.products[label, slot, row:] = feature, products
+            self.gram[label, slot] = gram
+            self.gram[label, :, slot] = gram
+            self.scores[label, slot], self.sources[label, slot] = score, source
+            self.occupied[label, slot], self.births[label, slot] = occupied, birth
+            for follower in self._followers:
+                follower.restored(label, slot, row)
+
+    def drop(self, gone: NDArray[np.bool_]) -> None:
+        """Take items out, (C, K); those behind them in their section move up. Open a block before going on."""
+        self._block = None
+        for label in np.flatnonzero(gone.any(axis=1)).tolist():
+            slots = np.full(gone.shape[1], -1, np.int64)
+            slots[: self._first_slot] = np.arange(self._first_slot)
+            for span in self.sections.values():
+                stay = np.flatnonzero((self.occupied[label, span] > 0) & ~gone[label, span]) + span.start
+                slots[span.start : span.start + len(stay)] = stay
+            empty = slots < 0
+            arrays = (self.features, 0), (self.scores, 0), (self.sources, -1), (self.occupied, 0), (self.births, 0)
+            for array, nothing in arrays:
+                array[label] = array[label][slots]
+                array[label][empty] = nothing
+            self.gram[label] = self.gram[label][slots][:, slots]
+            self.gram[label][empty] = 0
+            self.gram[label][:, empty] = 0
+            for follower in self._followers:
+                follower.moved(label, slots)
+
+    def place(self, label: int, feature: Array, position: int) -> None:
+        """Give a class an item that is known to be of it, between two blocks: in the first section, and it stays there.
+
+        Its score is 0, the best there is; in a full section the worst item gives way.
+        """
+        self._block = None
+        section = next(iter(self.sections))
+        span = self.sections[section]
+        if span.start == span.stop:
+            return
+        free = self.free_slot(section, label)
+        slot = self.worst_slot(section, label) if free is None else free
+        self.features[label, slot] = feature
+        self.scores[label, slot], self.sources[label, slot], self.occupied[label, slot] = 0, position, 1
+        self.births[label, slot] = self.arrivals[label]
+        products = self.features[label] @ feature
+        self.gram[label, slot] = products
+        self.gram[label, :, slot] = products
+        for follower in self._followers:
+            follower.moved(label, np.arange(self.occupied.shape[1]))
+
+    def forget(self, positions: NDArray[np.int64]) -> int:
+        """Take out the items that came from these images of the stream; how many there were."""
+        gone = np.isin(self.sources, positions) & (self.sources >= 0)
+        self.drop(gone)
+        return int(gone.sum())
 
     def row(self, image: Image) -> int:
         """The image's place in the open block; an image of another block is refused, whose products are not here."""
@@ -120,6 +230,9 @@ class Bank:
             self._block.queries,
             self._among,
             self._block.first,
+            self.births,
+            self.arrivals,
+            self._lifetime,
         )
 
     def similarities(self, image: Image) -> Array:
@@ -141,12 +254,28 @@ class Bank:
         `payload` goes to the followers, for the one that keeps more of an item than its feature.
         """
         row = self.row(image)
+        if self._overwritten is not None:
+            self._overwritten.append(self._held_by(label, slot, row))
         for follower in self._followers:
             follower.replacing(label, slot, row)
         item = image.feature if feature is None else np.ascontiguousarray(feature, np.float32)
         door.put_item(self.compiled(), label, slot, row, np.float32(score), item, feature is None)
         for follower in self._followers:
             follower.written(label, slot, row, payload)
+
+    def _held_by(self, label: int, slot: int, row: int) -> _Overwritten:
+        return _Overwritten(
+            label,
+            slot,
+            row,
+            self.features[label, slot].copy(),
+            self.products[label, slot, row:].copy(),
+            self.gram[label, slot].copy(),
+            self.scores[label, slot],
+            self.sources[label, slot],
+            self.occupied[label, slot],
+            self.births[label, slot],
+        )
 
     def count(self, section: str, label: int) -> int:
         """How many items a class holds in a section."""
@@ -169,9 +298,9 @@ class Bank:
         return int(span.start + self.sources[label, span].argmin())
 
     def slot_for_lower(self, section: str, label: int, score: float) -> int | None:
-        """Where an item of this score may go: a free slot, else the worst one if the score is strictly lower."""
+        """Where an item of this score may go: a free slot, one of an item past its time, else a strictly worse one."""
         span = self.sections[section]
-        slot = door.slot_for_lower(self.occupied[label], self.scores[label], span.start, span.stop, np.float32(score))
+        slot = door.slot_for_lower(self.compiled(), label, span.start, span.stop, np.float32(score))
         return None if slot == door.NOWHERE else slot
 
     def offer(

@@ -89,27 +89,38 @@ class Block:
         row_entropies(self.view_logits.reshape(-1, classes), entropies)
         return entropies.reshape(count, views)
 
+    @property
+    def _one_view(self) -> bool:
+        """Whether the plain view is all there is: then every mean over views is what it says."""
+        return self.views.shape[1] == 1
+
+    @property
+    def _asks_plain(self) -> bool:
+        """Whether the plain view stands for an image."""
+        return self.query == "plain" or self._one_view
+
     @cached_property
     def kept(self) -> NDArray[np.intp]:
         """(B, kept): the confident views, most confident first."""
-        if self.views.shape[1] == 1:
+        if self._one_view:
             return np.zeros((len(self), 1), dtype=np.intp)
         return confident_views(self.view_entropies, self.view_fraction)
 
     @cached_property
     def kept_features(self) -> Array:
         """(B, kept, d): the features of the confident views."""
-        return np.take_along_axis(self.views, self.kept[:, :, None], axis=1)
+        return self.views if self._one_view else np.take_along_axis(self.views, self.kept[:, :, None], axis=1)
 
     @cached_property
     def kept_logits(self) -> Array:
         """(B, kept, C): the logits of the confident views."""
-        return np.take_along_axis(self.view_logits, self.kept[:, :, None], axis=1)
+        logits = self.view_logits
+        return logits if self._one_view else np.take_along_axis(logits, self.kept[:, :, None], axis=1)
 
     @cached_property
     def vote(self) -> Array:
         """(B, C): the mean prediction of the confident views."""
-        if self.views.shape[1] == 1:
+        if self._one_view:
             return self.plain_probabilities
         mean: Array = softmax(self.kept_logits).mean(axis=1)
         return mean
@@ -117,12 +128,12 @@ class Block:
     @cached_property
     def vote_entropies(self) -> Array:
         """(B,): the entropy of the vote."""
-        return self._plain[1] if self.views.shape[1] == 1 else entropy(self.vote)
+        return self._plain[1] if self._one_view else entropy(self.vote)
 
     @cached_property
     def vote_labels(self) -> NDArray[np.intp]:
         """(B,): the class that the confident views vote for."""
-        return self._plain[2] if self.views.shape[1] == 1 else self.vote.argmax(axis=1)
+        return self._plain[2] if self._one_view else self.vote.argmax(axis=1)
 
     @cached_property
     def _plain(self) -> tuple[Array, Array, NDArray[np.intp]]:
@@ -140,7 +151,7 @@ class Block:
     @cached_property
     def queries(self) -> Array:
         """(B, d): the feature that stands for each image."""
-        if self.query == "plain":
+        if self._asks_plain:
             return np.ascontiguousarray(self.views[:, 0])
         mean: Array = self.kept_features.mean(axis=1)
         return mean
@@ -148,7 +159,7 @@ class Block:
     @cached_property
     def logits(self) -> Array:
         """(B, C): the query against every text prototype."""
-        if self.query == "plain":
+        if self._asks_plain:
             return np.ascontiguousarray(self.view_logits[:, 0])
         mean: Array = self.kept_logits.mean(axis=1)
         return mean
@@ -156,17 +167,17 @@ class Block:
     @cached_property
     def probabilities(self) -> Array:
         """(B, C): softmax of the query's logits."""
-        return self.plain_probabilities if self.query == "plain" else softmax(self.logits)
+        return self.plain_probabilities if self._asks_plain else softmax(self.logits)
 
     @cached_property
     def entropies(self) -> Array:
         """(B,): the entropy of the query's prediction."""
-        return self._plain[1] if self.query == "plain" else entropy(self.probabilities)
+        return self._plain[1] if self._asks_plain else entropy(self.probabilities)
 
     @cached_property
     def labels(self) -> NDArray[np.intp]:
         """(B,): the query's zero-shot class."""
-        return self._plain[2] if self.query == "plain" else self.logits.argmax(axis=1)
+        return self._plain[2] if self._asks_plain else self.logits.argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

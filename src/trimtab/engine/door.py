@@ -33,6 +33,9 @@ class Slots(NamedTuple):
     queries: Array  # (B, d)
     among: Array  # (B, B): the products of the block's images with each other
     first: int  # position of the block's first image in the stream
+    births: NDArray[np.int64]  # (C, K): the class's arrivals when the item came
+    arrivals: NDArray[np.int64]  # (C,): images that were offered to the class
+    lifetime: int  # arrivals per slot of a section after which its items give way; 0: never
 
 
 class Means(NamedTuple):
@@ -104,20 +107,25 @@ NO_PENALTIES = Penalties(
 
 
 @njit(nogil=True)
-def slot_for_lower(occupied: Array, scores: Array, start: int, stop: int, score: np.float32) -> int:
+def slot_for_lower(bank: Slots, label: int, start: int, stop: int, score: np.float32) -> int:
     """The slot where a class's section, slots start..stop, takes an item of this score, or NOWHERE.
 
-    Its next free slot, else the worst one if the score is strictly lower; of equals, the first. `occupied` and `scores`
-    are the class's (K,).
+    Its next free slot, else that of an item which has outlived its time, else the worst one if the score is strictly
+    lower; of equals, the first.
     """
     if start == stop:
         return NOWHERE
-    worst = start
+    occupied, scores, births = bank.occupied[label], bank.scores[label], bank.births[label]
+    worst = oldest = start
     for slot in range(start, stop):
         if not occupied[slot]:
             return slot
         if scores[slot] > scores[worst]:
             worst = slot
+        if births[slot] < births[oldest]:
+            oldest = slot
+    if bank.lifetime > 0 and bank.arrivals[label] - births[oldest] > bank.lifetime * (stop - start):
+        return oldest
     return worst if score < scores[worst] else NOWHERE
 
 
@@ -152,6 +160,7 @@ def put_item(bank: Slots, label: int, slot: int, row: int, score: np.float32, fe
         gram[other, slot] = product
     bank.scores[label, slot] = score
     bank.sources[label, slot] = bank.first + row
+    bank.births[label, slot] = bank.arrivals[label]
     bank.occupied[label, slot] = np.float32(1)
 
 
@@ -221,7 +230,7 @@ def offer(
     bank: Slots, readouts: ReadOuts, start: int, stop: int, label: int, row: int, score: np.float32, payload: Array
 ) -> None:
     """Store image `row` in a section if there is room or its score is strictly lower than the worst one."""
-    slot = slot_for_lower(bank.occupied[label], bank.scores[label], start, stop, score)
+    slot = slot_for_lower(bank, label, start, stop, score)
     if slot != NOWHERE:
         itself = bool(row >= 0)  # the bare word True would be another type, and `write` compiled twice
         write(bank, readouts, label, slot, row, score, bank.queries[row], itself, payload)

@@ -62,13 +62,18 @@ def refuse_bad_rows(features: FeatureRows, dim: int) -> None:
             pass
 
 
-def blocks(features: FeatureRows, dim: int, size: int) -> Iterator[Array]:
-    """The stream in blocks (B, V, d) of unit rows; only one block at a time is in memory."""
+def blocks(features: FeatureRows, dim: int, size: int, head: int = 0) -> Iterator[Array]:
+    """The stream in blocks (B, V, d) of unit rows; only one block at a time is in memory.
+
+    The first has `head` images, if that is not 0, so that the others begin where somebody wants them to.
+    """
     images, views = stream_shape(features, dim)
     arguments.whole("block", size, least=1)
-    for first in range(0, images, size):
-        rows = np.asarray(features[first : first + size])
+    first, last = 0, head or size
+    while first < images:
+        rows = np.asarray(features[first:last])
         yield _unit(rows.reshape(len(rows), views, dim), first)
+        first, last = last, last + size
 
 
 def _check_shape(shape: tuple[int, ...], dim: int) -> None:

@@ -41,7 +41,7 @@ def refuse_bad_rows(features: FeatureRows, size: int) -> None:
     """Bytes are always numbers, so there is nothing to read in advance."""
 
 
-def blocks(features: FeatureRows, size: int, at_once: int) -> Iterator[Pixels]:  # noqa: ARG001
+def blocks(features: FeatureRows, size: int, at_once: int, head: int = 0) -> Iterator[Pixels]:  # noqa: ARG001
     """The stream, one image (1, V, size, size, 3) at a time, whatever size of block is asked for."""
     images, _ = stream_shape(features, size)
     for row in range(images):

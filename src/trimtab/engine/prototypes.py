@@ -39,14 +39,27 @@ class Prototypes:
         if self._slots.start <= slot < self._slots.stop:
             self._marked.add(label)
 
+    def restored(self, label: int, slot: int, first_image: int) -> None:  # noqa: ARG002
+        """Forget the mark: whoever holds the bank holds the prototypes, too."""
+        if self._slots.start <= slot < self._slots.stop:
+            self._marked.discard(label)
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:  # noqa: ARG002
+        """Compute a class anew: its items are fewer."""
+        self._renew(label)
+
     def renew(self) -> list[int]:
         """Recompute the prototypes of the marked classes; which ones they were."""
         labels = sorted(self._marked)
         self._marked.clear()
         for label in labels:
-            stored = self._bank.occupied[label, self._slots] > 0
-            mean = self._bank.features[label, self._slots][stored].mean(axis=0)  # v_c
-            length = np.sqrt(mean @ mean)
-            self.lengths[label] = length
-            self.units[label] = mean / length if length > 0 else 0
+            self._renew(label)
         return labels
+
+    def _renew(self, label: int) -> None:
+        stored = self._bank.occupied[label, self._slots] > 0
+        items = self._bank.features[label, self._slots][stored]
+        mean = items.mean(axis=0) if len(items) else np.zeros_like(self.units[label])  # v_c
+        length = np.sqrt(mean @ mean)
+        self.lengths[label] = length
+        self.units[label] = mean / length if length > 0 else 0

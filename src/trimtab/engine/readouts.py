@@ -5,6 +5,8 @@ Each follows a bank. When a block opens, a (C, B) table is computed for all its 
 looks up a column that the last write left true.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -47,6 +49,14 @@ class ReadOut:
         if self._slots.start <= slot < self._slots.stop:
             self._compute(label, label + 1, first_image)
 
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again: a write was taken back."""
+        if self._slots.start <= slot < self._slots.stop:
+            self._compute(label, label + 1, first_image)
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """Nothing: the next block computes everything."""
+
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Nothing is saved: a read-out follows from the bank."""
         return {}
@@ -69,6 +79,11 @@ class MeanProducts(ReadOut):
         """As compiled loops take it."""
         since = np.where(self.present, 0, self._table.shape[1])
         return door.Means(self._slots.start, self._slots.stop, self._table, self.present, since)
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again: a write was taken back, perhaps that of its only item."""
+        super().restored(label, slot, first_image)
+        self.present[label] = bool(self._bank.occupied[label, self._slots].any())
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
@@ -159,6 +174,7 @@ class NegativePenalties:
         self._bank, self._slots = bank, slots
         self._alpha, self._beta = np.float32(alpha), np.float32(beta)
         self._bounds = (mask_low, mask_high)
+        self._overwritten: list[tuple[np.int32, NDArray[np.int32]]] = []  # while the bank is held
         self._table: Array = np.zeros((0, 0), np.float32)
         bank.follow(self)
 
@@ -231,11 +247,31 @@ class NegativePenalties:
         if payload is None:
             raise TrimtabError("An item of a negative cache is written with its probabilities as the payload.")
         item = slot - self._slots.start
+        if self._bank.held:
+            self._overwritten.append((self.counts[label, item], self.marked[label, item].copy()))
         low, high = self._bounds
         plausible = np.flatnonzero((payload > low) & (payload < high))  # the item's row of L_n
         self.counts[label, item] = len(plausible)
         self.marked[label, item, : len(plausible)] = plausible
         self._add(label, label + 1, item, item + 1, first_image, 1)
+
+    def hold(self) -> Callable[[], None]:
+        """Nothing to do: the bank tells when a write is taken back."""
+        return self._overwritten.clear
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Let the item before the last write speak again."""
+        if self._slots.start <= slot < self._slots.stop:
+            item = slot - self._slots.start
+            self.counts[label, item], self.marked[label, item] = self._overwritten.pop()
+            self._add(label, label + 1, item, item + 1, first_image, 1)
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """What each item speaks against goes where the item goes."""
+        own = np.maximum(slots[self._slots] - self._slots.start, -1)
+        self.counts[label], self.marked[label] = self.counts[label][own], self.marked[label][own]
+        self.counts[label][own < 0] = 0
+        self.marked[label][own < 0] = 0
 
     def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
         kernels.add_penalties(

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Floats
 from trimtab.engine.compiled import njit
-from trimtab.engine.equations import softmax
 from trimtab.engine.kernels import VECTORIZE
 
 Precision = TypeVar("Precision", bound=np.floating[Any])
@@ -32,11 +31,9 @@ def entropy_slopes(logits: NDArray[Precision]) -> NDArray[Precision]:
     With q the mean: dH/dq_c = -(log q_c + 1), and softmax turns a slope a into p (a - <p, a>). In float64 inside: sure
     views leave slopes of 1e-8, of which AdamW makes full steps, and float32 would leave nothing but noise there.
     """
-    probabilities = softmax(logits.astype(np.float64))
-    mean = probabilities.mean(axis=0)
-    logarithm = np.log(mean, where=mean > 0, out=np.zeros_like(mean))  # where the mean is 0, every p is
-    slopes = -probabilities * (logarithm - (probabilities @ logarithm)[:, None]) / len(logits)  # slope of Eq. 7
-    return slopes.astype(logits.dtype)
+    slopes = np.empty_like(logits)
+    _entropy_slopes(logits, slopes)
+    return slopes
 
 
 def residual_gradients(
@@ -63,6 +60,28 @@ def one_step(
     number = units.dtype.type
     _stepped_rows(units, lengths, gradients, number(learning_rate), number(eps), out)
     return out
+
+
+@njit(error_model="numpy", nogil=True)
+def _entropy_slopes(logits: Floats, slopes: Floats) -> None:
+    views, classes = logits.shape
+    probabilities, logarithms = np.empty((views, classes)), np.zeros(classes)
+    for n in range(views):
+        highest, total = logits[n].max(), 0.0
+        for c in range(classes):
+            probabilities[n, c] = np.exp(np.float64(logits[n, c]) - highest)
+            total += probabilities[n, c]
+        for c in range(classes):
+            probabilities[n, c] /= total
+            logarithms[c] += probabilities[n, c] / views
+    for c in range(classes):
+        logarithms[c] = np.log(logarithms[c]) if logarithms[c] > 0 else 0.0  # where the mean is 0, every p is
+    for n in range(views):
+        usual = 0.0
+        for c in range(classes):
+            usual += probabilities[n, c] * logarithms[c]
+        for c in range(classes):
+            slopes[n, c] = -probabilities[n, c] * (logarithms[c] - usual) / views  # slope of Eq. 7
 
 
 @njit(fastmath=VECTORIZE, error_model="numpy", nogil=True)

@@ -3,14 +3,15 @@
 Because a state is only arrays, saving, loading, copying and counting its memory are written once, here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Arrays
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Block
+from trimtab.engine.block import Block, Image
 
 
 class State:
@@ -35,6 +36,40 @@ class State:
             if isinstance(part, Bank | State):
                 part.open(block)
 
+    def hold(self) -> Callable[[], None]:
+        """Remember everything; what is returned puts all of it back, bit for bit.
+
+        A part that knows what it overwrites has a `hold` of its own, as a Bank has; of others every array is copied.
+        """
+        copies, undo = {}, []
+        for name, part in self._parts():
+            if isinstance(part, np.ndarray):
+                copies[name] = (part, part.copy())
+            elif hasattr(part, "hold"):
+                undo.append(part.hold())
+            else:
+                copies |= {f"{name}.{inner}": (array, array.copy()) for inner, array in part.arrays().items()}
+
+        def put_back() -> None:
+            for back in undo:
+                back()
+            for live, before in copies.values():
+                live[...] = before
+
+        return put_back
+
+    def pass_by(self, image: Image) -> None:
+        """An image that nothing is learned from went by: tell the parts that count it all the same."""
+        for _, part in self._parts():
+            if hasattr(part, "pass_by"):
+                part.pass_by(image)
+
+    def forget(self, positions: NDArray[np.int64]) -> int | None:
+        """Let go of the items that came from these images; how many there were, None if no part can tell."""
+        counts = [part.forget(positions) for _, part in self._parts() if hasattr(part, "forget")]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
+
     def banks(self) -> Iterator[Bank]:
         """Every bank of the state: where the images are that a method keeps."""
         for _, part in self._parts():
@@ -54,6 +89,11 @@ class OwnArrays(State):
     def arrays(self) -> Arrays:
         """None, unless a subclass has some."""
         return {}
+
+    def hold(self) -> Callable[[], None]:
+        """Copy every array; what is returned puts them back."""
+        copies = {name: array.copy() for name, array in self.arrays().items()}
+        return lambda: fill(self.arrays(), copies)
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         return iter(())

@@ -35,6 +35,7 @@ class SavedState:
     seen: int
     arrays: Arrays
     note: dict[str, Any] = field(default_factory=dict)  # whatever its owner wants to find again, as JSON
+    guard: dict[str, Any] | None = None  # the guard's parameters; None: there was none
 
 
 def write_state(path: Path, state: SavedState) -> None:
@@ -48,6 +49,7 @@ def write_state(path: Path, state: SavedState) -> None:
         "task": state.task,
         "seen": state.seen,
         **({"note": state.note} if state.note else {}),
+        **({"guard": state.guard} if state.guard is not None else {}),
     }
     metadata = {"trimtab": json.dumps(header), "checksum": _checksum(header, state.arrays)}
     payload = to_bytes({name: np.ascontiguousarray(array) for name, array in state.arrays.items()}, metadata)
@@ -70,6 +72,7 @@ def read_state(path: Path) -> SavedState:
         seen=header["seen"],
         arrays=arrays,
         note=header.get("note", {}),
+        guard=header.get("guard"),
     )
 
 

@@ -46,6 +46,10 @@ class TextTemper(OwnArrays):
         """Make the image count for those that come."""
         self.figures[:] = image.block.tempered[image.row]
 
+    def pass_by(self, image: Image) -> None:
+        """An image that is not learned from counts, too: a block's scales are found for all its images at once."""
+        self.take_in(image)
+
 
 @njit(fastmath=VECTORIZE, nogil=True)
 def _scales(cosines: Array, figures: Doubles, scales: Array, after: Doubles) -> None:

@@ -5,7 +5,10 @@ Taking in an image is one row of a ring. Now and then, more often while the stre
 of the number of images seen, so a block gives the same numbers as one image at a time.
 """
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block
@@ -26,6 +29,7 @@ class WhitenedMemory(OwnArrays):
         classes, dim = text.shape
         self._text, self._strength = text, strength
         self.features: Array = np.zeros((slots, dim), np.float32)
+        self.sources = np.full(slots, -1, np.int64)  # position in the stream of each image
         self.weights: Array = np.zeros((classes, dim), np.float32)
         self.offsets: Array = np.zeros(classes, np.float32)
         self.reliability: Array = np.zeros(classes, np.float32)
@@ -37,6 +41,7 @@ class WhitenedMemory(OwnArrays):
         """Everything learned."""
         return {
             "features": self.features,
+            "sources": self.sources,
             "weights": self.weights,
             "offsets": self.offsets,
             "reliability": self.reliability,
@@ -47,6 +52,24 @@ class WhitenedMemory(OwnArrays):
         """Score a block's images by the classes as they are fitted now."""
         self._block = block
         self._scores = block.queries @ self.weights.T + self.offsets
+
+    def hold(self) -> Callable[[], None]:
+        """Remember what the next image overwrites; what is returned puts it back."""
+        figures = self.figures.copy()
+        place = int(figures[SEEN]) % len(self.features)
+        row, source = self.features[place].copy(), self.sources[place]
+        model = (self.weights, self.offsets, self.reliability) if figures[SEEN] + 1 == figures[NEXT_FIT] else ()
+        fitted = [array.copy() for array in model]
+
+        def put_back() -> None:
+            refitted = self.figures[NEXT_FIT] != figures[NEXT_FIT]
+            self.features[place], self.sources[place], self.figures[:] = row, source, figures
+            for live, before in zip(model, fitted, strict=True):
+                live[:] = before
+            if refitted and self._block is not None:
+                self.open(self._block)
+
+        return put_back
 
     @property
     def fitted(self) -> bool:
@@ -67,16 +90,34 @@ class WhitenedMemory(OwnArrays):
         """(n, C): the discriminants of some of the block's images; 0 before the first fit."""
         return self._scores[rows]
 
-    def take_in(self, images: Array) -> None:
-        """Remember images (n, d), at most `until_fit`, and fit the classes anew if it is time."""
+    def take_in(self, images: Array, first: int) -> None:
+        """Remember images (n, d), at most `until_fit`, and fit the classes anew if it is time.
+
+        `first` is the position of the first of them in the stream.
+        """
         figures = self.figures
         places = (int(figures[SEEN]) + np.arange(len(images))) % len(self.features)
-        self.features[places] = images
+        self.features[places], self.sources[places] = images, first + np.arange(len(images))
         figures[SEEN] += len(images)
         if figures[SEEN] == figures[NEXT_FIT]:
             self._fit()
             if self._block is not None:
                 self.open(self._block)
+
+    def forget(self, positions: NDArray[np.int64]) -> int:
+        """Let go of images: others that are remembered take their rows, and the classes are fitted anew."""
+        held = self.sources >= 0
+        gone = np.isin(self.sources, positions) & held
+        stay = np.flatnonzero(held & ~gone)
+        if gone.any() and len(stay):
+            places = np.flatnonzero(gone)
+            others = stay[np.arange(len(places)) % len(stay)]
+            self.features[places], self.sources[places] = self.features[others], self.sources[others]
+            if self.fitted:
+                figures = self.figures.copy()
+                self._fit()
+                self.figures[NEXT_FIT] = figures[NEXT_FIT]
+        return int(gone.sum())
 
     def _fit(self) -> None:
         seen, slots = int(self.figures[SEEN]), len(self.features)

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.engine import door
 from trimtab.engine.arrays import Array, Arrays
-from trimtab.engine.bank import Bank
+from trimtab.engine.bank import Bank, _Overwritten
 from trimtab.engine.block import Block, Image
 from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
 
-WIDE = 4096  # classes, from which on a bank is wide
+WIDE = 16_384  # classes, from which on a bank is wide
 FIRST_ROOM = 256  # classes that get slots before the first growth
 WRITES_PER_IMAGE = 3  # classes that one image may open at most: its own, the vote's, and the one after reflection
 BLOCKS_OF_LOGITS = 24  # (C, block) arrays of float32 that are alive at once, measured; for the estimate of memory
@@ -38,6 +39,10 @@ class ByClass:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        label, *rest = key if isinstance(key, tuple) else (key,)
+        self._rows[self._bank.row_of[label]][tuple(rest)] = value
+
     def __getitem__(self, key: Any) -> Array:
         label, *rest = key if isinstance(key, tuple) else (key,)
         if isinstance(label, slice):
@@ -48,7 +53,7 @@ class ByClass:
         return np.stack([self._row(int(each))[tuple(rest)] for each in label])
 
     def _row(self, label: int) -> Array:
-        place = self._bank.place[label]
+        place = self._bank.row_of[label]
         if place >= 0:
             held: Array = self._rows[place]
             return held
@@ -61,10 +66,21 @@ class ByClass:
 class WideBank(Bank):
     """C x K slots of which only those of the classes that were written exist."""
 
-    def __init__(self, classes: int, dim: int, sections: Mapping[str, int], anchors: Array | None = None) -> None:
-        like = Bank(1, dim, sections, None if anchors is None else anchors[:1])  # checks, and finds the sections
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        sections: Mapping[str, int],
+        anchors: Array | None = None,
+        lifetime: int = 0,
+    ) -> None:
+        like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
         self.sections, self.products, slots = like.sections, like.products, like.scores.shape[1]
         self._block, self._among, self._followers = like._block, like._among, like._followers
+        self._first_slot, self._lifetime = like._first_slot, lifetime
+        self.births, self.arrivals = np.zeros((classes, slots), np.int64), np.zeros(classes, np.int64)
+        self._overwritten, self._arrived = None, self.arrivals
+        self._opened: list[int] = []  # classes that got their row while the bank is held
         _refuse_too_large(classes, dim)
         self.classes, self._anchors = classes, anchors
         self.scores = np.zeros((classes, slots), np.float32)
@@ -72,8 +88,8 @@ class WideBank(Bank):
         self.occupied = np.zeros((classes, slots), np.float32)
         if anchors is not None:
             self.occupied[:, 0] = 1
-        self.place = np.full(classes, -1, np.int32)  # class -> row below
-        self.held = 0  # rows in use
+        self.row_of = np.full(classes, -1, np.int32)  # class -> row below
+        self.used_rows = 0  # rows in use
         self.members = np.zeros(0, np.int64)  # row -> class
         self.rows: Array = np.zeros((0, slots, dim), np.float32)
         self.grams: Array = np.zeros((0, slots, slots), np.float32)
@@ -93,13 +109,15 @@ class WideBank(Bank):
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved: of the classes that hold something, and one row per class of what is small."""
         return {
-            "features": self.rows[: self.held],
-            "gram": self.grams[: self.held],
-            "classes": self.members[: self.held],
-            "place": self.place,
+            "features": self.rows[: self.used_rows],
+            "gram": self.grams[: self.used_rows],
+            "classes": self.members[: self.used_rows],
+            "row_of": self.row_of,
             "scores": self.scores,
             "sources": self.sources,
             "occupied": self.occupied,
+            "births": self.births,
+            "arrivals": self.arrivals,
         }
 
     def make_room(self, count: int) -> None:
@@ -116,17 +134,35 @@ class WideBank(Bank):
 
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot that exists, and with each other."""
-        self.used[: self.held] = self.occupied[self.members[: self.held]]
-        self.make_room(min(self.held + WRITES_PER_IMAGE * len(block), self.classes))
+        self.used[: self.used_rows] = self.occupied[self.members[: self.used_rows]]
+        self.make_room(min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes))
         _, slots, dim = self.rows.shape
-        room = min(self.held + WRITES_PER_IMAGE * len(block), self.classes)
+        room = min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes)
         self.products = np.empty((room, slots, len(block)), np.float32)
-        known = self.rows[: self.held].reshape(self.held * slots, dim)
-        np.matmul(known, block.queries.T, out=self.products[: self.held].reshape(self.held * slots, len(block)))
+        known = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)
+        np.matmul(
+            known, block.queries.T, out=self.products[: self.used_rows].reshape(self.used_rows * slots, len(block))
+        )
         self._among = block.queries @ block.queries.T
         self._block = block
         for follower in self._followers:
             follower.open()
+
+    def compiled(self) -> door.Slots:
+        """What finding a slot needs; features, products and Gram matrices are by row, not by class."""
+        small = (self.scores, self.sources, self.occupied)
+        return door.Slots(
+            self.rows,
+            *small,
+            self.grams,
+            self.products,
+            self.open_block.queries,
+            self._among,
+            self.open_block.first,
+            self.births,
+            self.arrivals,
+            self._lifetime,
+        )
 
     def write(
         self,
@@ -139,7 +175,9 @@ class WideBank(Bank):
         payload: Array | None = None,
     ) -> None:
         """Put the image into a slot, over whatever it held; see `Bank.write`."""
-        row, place = self.row(image), self._place_for(label, image.block)
+        row, place = self.row(image), self._row_for(label)
+        if self._overwritten is not None:
+            self._overwritten.append(self._held_by(label, slot, row))
         for follower in self._followers:
             follower.replacing(label, slot, row)
         if feature is None:
@@ -152,11 +190,52 @@ class WideBank(Bank):
             of_class = self.rows[place] @ feature
         self.grams[place, slot] = of_class
         self.grams[place, :, slot] = of_class
-        self.scores[label, slot] = score
-        self.sources[label, slot] = image.position
+        self.scores[label, slot], self.sources[label, slot] = score, image.position
+        self.births[label, slot] = self.arrivals[label]
         self.occupied[label, slot] = self.used[place, slot] = 1
         for follower in self._followers:
             follower.written(label, slot, row, payload)
+
+    def _held_by(self, label: int, slot: int, row: int) -> _Overwritten:
+        place = int(self.row_of[label])
+        return _Overwritten(
+            label,
+            slot,
+            row,
+            self.rows[place, slot].copy(),
+            self.products[place, slot, row:].copy(),
+            self.grams[place, slot].copy(),
+            self.scores[label, slot],
+            self.sources[label, slot],
+            self.occupied[label, slot],
+            self.births[label, slot],
+        )
+
+    def _put_back(self) -> None:
+        overwritten, self._overwritten = self._overwritten or [], None
+        self.arrivals[:] = self._arrived
+        for label, slot, row, feature, products, gram, score, source, occupied, birth in reversed(overwritten):
+            place = int(self.row_of[label])
+            for follower in self._followers:
+                follower.replacing(label, slot, row)
+            self.rows[place, slot], self.products[place, slot, row:] = feature, products
+            self.grams[place, slot] = gram
+            self.grams[place, :, slot] = gram
+            self.scores[label, slot], self.sources[label, slot] = score, source
+            self.occupied[label, slot] = self.used[place, slot] = occupied
+            self.births[label, slot] = birth
+            for follower in self._followers:
+                follower.restored(label, slot, row)
+        for label in reversed(self._opened):  # the last row first, so that no row in between is left
+            self.used_rows -= 1
+            self.rows[self.used_rows], self.grams[self.used_rows] = 0, 0
+            self.members[self.used_rows], self.row_of[label] = 0, -1
+        self._opened.clear()
+
+    def place(self, label: int, feature: Array, position: int) -> None:
+        """Give a class an item that is known to be of it, between two blocks; see `Bank.place`."""
+        self._row_for(label)
+        super().place(label, feature, position)
 
     @property
     def open_block(self) -> Block:
@@ -170,26 +249,30 @@ class WideBank(Bank):
         found: Array = np.zeros(self.scores.shape, np.float32)
         if self._anchors is not None:
             found[:, 0] = image.logits / image.logit_scale
-        found[self.members[: self.held]] = self.products[: self.held, :, self.row(image)]
+        found[self.members[: self.used_rows]] = self.products[: self.used_rows, :, self.row(image)]
         return found
 
-    def _place_for(self, label: int, block: Block) -> int:
+    def _row_for(self, label: int) -> int:
         """The row of a class; a new one is empty but for its anchor."""
-        place = int(self.place[label])
+        place = int(self.row_of[label])
         if place >= 0:
             return place
-        place = self.held
+        place = self.used_rows
         self.make_room(place + 1)
-        self.held += 1
-        self.place[label], self.members[place] = place, label
-        self.products[place] = 0
+        self.used_rows += 1
+        self.row_of[label], self.members[place] = place, label
+        if self._overwritten is not None:
+            self._opened.append(label)
         self.used[place] = self.occupied[label]
+        if self._block is not None:
+            self.products[place] = 0
         if self._anchors is not None:
             anchor = self._anchors[label]
             self.rows[place, 0] = anchor
             self.grams[place, 0, 0] = anchor @ anchor
-            self.products[place, 0] = block.queries @ anchor
-        for follower in self._followers:
+            if self._block is not None:
+                self.products[place, 0] = self._block.queries @ anchor
+        for follower in self._followers if self._block is not None else ():
             opened = getattr(follower, "opened", None)
             if opened is not None:
                 opened(label)
@@ -200,8 +283,8 @@ def hold_like(state: State, arrays: Arrays, prefix: str = "state.") -> None:
     """Let the wide banks of a state have as many classes as the arrays hold that are about to be copied into it."""
     for name, part in state._parts():
         if isinstance(part, WideBank):
-            part.held = len(arrays[f"{prefix}{name}.features"])
-            part.make_room(part.held)
+            part.used_rows = len(arrays[f"{prefix}{name}.features"])
+            part.make_room(part.used_rows)
         elif isinstance(part, State):
             hold_like(part, arrays, f"{prefix}{name}.")
 

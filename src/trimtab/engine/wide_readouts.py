@@ -22,32 +22,36 @@ class WideReadOut(ReadOut):
         """(C,): the read-out of one image, for every class."""
         bank = self._bank
         found = self._of_empty(image)
-        found[bank.members[: bank.held]] = self._table[: bank.held, bank.row(image)]
+        found[bank.members[: bank.used_rows]] = self._table[: bank.used_rows, bank.row(image)]
         return found
 
     def of_block(self) -> Array:
         """(B, C): the read-out of each image of the open block, as the last write before or of it left it."""
         bank = self._bank
         found = self._of_empty_block()
-        found[:, bank.members[: bank.held]] = self._table[: bank.held].T
+        found[:, bank.members[: bank.used_rows]] = self._table[: bank.used_rows].T
         return found
 
     def open(self) -> None:
         """Compute the table of the classes that hold something."""
         rooms, _, images = self._bank.products.shape
         self._table = np.empty((rooms, images), np.float32)
-        self._compute(0, self._bank.held, 0)
+        self._compute(0, self._bank.used_rows, 0)
 
     def opened(self, label: int) -> None:
         """A class got its slots: it reads out what it did without."""
-        place = int(self._bank.place[label])
+        place = int(self._bank.row_of[label])
         self._compute(place, place + 1, 0)
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:  # noqa: ARG002
         """Compute one class again for the images that are yet to come."""
         if self._slots.start <= slot < self._slots.stop:
-            place = int(self._bank.place[label])
+            place = int(self._bank.row_of[label])
             self._compute(place, place + 1, first_image)
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again: a write was taken back."""
+        self.written(label, slot, first_image, None)
 
     def _of_empty(self, image: Image) -> Array:  # noqa: ARG002
         """(C,): what every class would read out without items."""
@@ -79,6 +83,12 @@ class WideMeanProducts(WideReadOut, MeanProducts):
         WideReadOut.written(self, label, slot, first_image, payload)
         if self._slots.start <= slot < self._slots.stop and not self.present[label]:
             self.present[label], self._since[label] = True, first_image
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Compute one class again: a write was taken back, perhaps that of its only item."""
+        WideReadOut.written(self, label, slot, first_image, None)
+        if not self._bank.occupied[label, self._slots].any():
+            self.present[label], self._since[label] = False, self._table.shape[1]
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
@@ -164,7 +174,7 @@ class WideNegativePenalties(NegativePenalties):
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved: the classes that each item speaks against."""
-        return {"marked": self.marked[: self._bank.held], "counts": self.counts[: self._bank.held]}
+        return {"marked": self.marked[: self._bank.used_rows], "counts": self.counts[: self._bank.used_rows]}
 
     def opened(self, label: int) -> None:
         """A class got its slots, which say nothing yet."""
@@ -173,21 +183,29 @@ class WideNegativePenalties(NegativePenalties):
         """Compute the whole table for a new block."""
         bank = self._bank
         self._table = np.zeros((bank.classes, bank.products.shape[2]), np.float32)
-        spoken = np.arange(self.marked.shape[2]) < self.counts[: bank.held, :, None]
-        self._against = np.unique(self.marked[: bank.held][spoken])
-        self._add(0, bank.held, 0, self._slots.stop - self._slots.start, 0, 1)
+        spoken = np.arange(self.marked.shape[2]) < self.counts[: bank.used_rows, :, None]
+        self._against = np.unique(self.marked[: bank.used_rows][spoken])
+        self._add(0, bank.used_rows, 0, self._slots.stop - self._slots.start, 0, 1)
 
     def replacing(self, label: int, slot: int, first_image: int) -> None:
         """Take back what the old item said."""
-        super().replacing(int(self._bank.place[label]), slot, first_image)
+        super().replacing(int(self._bank.row_of[label]), slot, first_image)
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """Remember which classes the new item finds plausible, and let it speak against them."""
-        place = int(self._bank.place[label])
+        place = int(self._bank.row_of[label])
         super().written(place, slot, first_image, payload)
         if self._slots.start <= slot < self._slots.stop:
             item = slot - self._slots.start
             self._against = np.union1d(self._against, self.marked[place, item, : self.counts[place, item]])
+
+    def restored(self, label: int, slot: int, first_image: int) -> None:
+        """Let the item before the last write speak again; the classes that it speaks against are among those known."""
+        super().restored(int(self._bank.row_of[label]), slot, first_image)
+
+    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
+        """What each item speaks against goes where the item goes."""
+        super().moved(int(self._bank.row_of[label]), slots)
 
     def at(self, image: Image) -> Array:
         """(C,): the summed strength of the items that speak against each class; few classes are spoken against."""
@@ -199,19 +217,19 @@ class WideNegativePenalties(NegativePenalties):
         """(V, C): the same for features (V, d) that stand for no image of the block."""
         bank, slots = self._bank, self._slots
         count = slots.stop - slots.start
-        items = bank.rows[: bank.held, slots]
-        products = (items.reshape(-1, items.shape[2]) @ features.T).reshape(bank.held, count, len(features))
+        items = bank.rows[: bank.used_rows, slots]
+        products = (items.reshape(-1, items.shape[2]) @ features.T).reshape(bank.used_rows, count, len(features))
         table = np.zeros((bank.classes, len(features)), np.float32)
         kernels.add_penalties(
             products,
-            np.ascontiguousarray(bank.occupied[bank.members[: bank.held], slots]),
+            np.ascontiguousarray(bank.occupied[bank.members[: bank.used_rows], slots]),
             0,
             self._alpha,
             self._beta,
             self.marked,
             self.counts,
             0,
-            bank.held,
+            bank.used_rows,
             0,
             count,
             0,

@@ -17,6 +17,7 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import check, choice, docstring, number
 from trimtab.errors import TrimtabError
 from trimtab.fusion import FixedWeights, Fusion, FusionChoice, fusion_choice, new_fusion
+from trimtab.guard.rules import Guard
 from trimtab.methods.facts import MethodInfo, Released, Templates
 from trimtab.stream import Stream
 from trimtab.task import Task
@@ -90,6 +91,13 @@ class Method(ABC):
         self.observe(image, state)
         return parts
 
+    def foretell(self, image: Image, state: Any) -> dict[str, Array]:
+        """What `step` would answer. It may write, and whoever asks puts the state back.
+
+        Override it where a step does something costly after its answer is known.
+        """
+        return self.step(image, state)
+
     def walk(self, block: Block, state: Any) -> dict[str, Array] | None:  # noqa: ARG002
         """Take in a block's images one after the other and predict each: part name -> (B, C), as `step` would.
 
@@ -112,6 +120,9 @@ class Method(ABC):
         """What stands for an image when it meets the caches."""
         return self.query
 
+    def items_left(self, state: Any) -> None:  # noqa: B027  (most methods have nothing to do)
+        """Items were taken out of the state's banks: make what depends on them true. Read-outs see to themselves."""
+
     def moving_text(self, state: Any) -> RunningText | None:  # noqa: ARG002
         """The text prototypes, if the method moves them along the stream; images are then seen one at a time."""
         return None
@@ -132,9 +143,9 @@ class Method(ABC):
         """Parameter -> a hash of the file that it names: results depend on what a file holds, not on where it lies."""
         return {}
 
-    def start(self, task: Task) -> Stream:
-        """A new stream of images under this method."""
-        return Stream(self, task)
+    def start(self, task: Task, guard: Guard | None = None) -> Stream:
+        """A new stream of images under this method, exactly as it is, or with a guard before it."""
+        return Stream(self, task, guard)
 
     @classmethod
     def released(cls, dataset: str) -> Self:

@@ -144,9 +144,17 @@ class Keel(CacheMethod, WeighedMethod):
             first = rows.stop
         return {**parts, "whitened": whitened}
 
+    def foretell(self, image: Image, state: KeelState) -> dict[str, Array]:
+        """As `step`, without what the memory learns after the answer is known."""
+        return {**self.mcp.step(image, state.mcp), "whitened": self._whitened(image, state)}
+
     def observe(self, image: Image, state: KeelState) -> None:
         """A whole step: what the memory is worth depends on the prediction."""
         self.step(image, state)
+
+    def items_left(self, state: KeelState) -> None:
+        """MCP's caches have lost items; the memory keeps images of all classes alike."""
+        self.mcp.items_left(state.mcp)
 
     def predict(self, image: Image, state: KeelState) -> dict[str, Array]:
         """MCP's three parts, and what the memory adds."""
@@ -169,7 +177,7 @@ class Keel(CacheMethod, WeighedMethod):
         memory, witnesses = state.memory, [parts["prototype"], parts["retrieval"]]
         worth = state.reputation.learn(block.logits[rows], memory.scores(rows), witnesses, memory)
         whitened = self._spoken(block, rows, worth, memory)
-        memory.take_in(block.queries[rows])
+        memory.take_in(block.queries[rows], block.first + rows.start)
         return whitened
 
     def operations(self, size: Size) -> float:

@@ -153,6 +153,10 @@ class MCPPlus(ThreeCacheMethod):
             strength=PrototypeStrength(),
         )
 
+    def items_left(self, state: MCPPlusState) -> None:
+        """The prototypes have followed the bank; the align loss has to follow the prototypes."""
+        state.alignment.replace_all(state.prototypes.units, state.prototypes.lengths > 0)
+
     def moving_text(self, state: MCPPlusState) -> RunningText | None:
         """The text moves only in the released program's form."""
         return state.text if self.evolve_text else None
@@ -221,7 +225,8 @@ class MCPPlus(ThreeCacheMethod):
         views = image.block.views[image.row]
         support = self._support(views, image, state)
         logits = image.block.view_logits[image.row] + support - self._against(views, image, state)
-        kept = confident_views(entropy(softmax(logits)), self.view_fraction)
+        one_view = len(views) == 1
+        kept = np.zeros(1, np.intp) if one_view else confident_views(entropy(softmax(logits)), self.view_fraction)
         slopes = np.float32(self.entropy_weight) * entropy_slopes(logits[kept])  # Eq. 7
         return loss_gradients(
             state,

@@ -63,7 +63,7 @@ AFFINITIES = {
     "ucf101": (1.0, 7.0),
 }
 USUAL_AFFINITY = (3.0, 8.0)  # the middle of the authors' values
-PAPER_FORM = {"text_scale": "given", "prototype_term": "affinity"}
+PAPER_FORM = {"text_scale": "given", "prototype_term": "affinity", "lifetime": 0}
 
 
 def released_affinity(dataset: str) -> dict[str, Any]:
@@ -120,6 +120,11 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
     )
     negative_slots: int = slots(
         3, symbol="|M_negative|", about="Uncertain items per class that speak against what they might be mistaken for."
+    )
+    lifetime: int = slots(
+        100,
+        about="Images of a class, for each slot of a cache, after which an item gives way to the next: a cache holds "
+        "the best of the last so many, not of all time (ours; docs/long-streams.md). 0: never, as in the paper.",
     )
     negative_alpha: float = number(
         0.117, least=0, symbol="alpha of A, negative", about="Strength of a negative item; 0 silences the cache."
@@ -233,7 +238,7 @@ class ThreeCaches(State):
         """No items beside the text prototypes."""
         sections = {"entropy": rules.entropy_slots, "align": rules.align_slots, "negative": rules.negative_slots}
         kind = kind_for(task.classes)
-        bank = kind.bank(task.classes, task.dim, sections, anchors=task.text_prototypes)
+        bank = kind.bank(task.classes, task.dim, sections, anchors=task.text_prototypes, lifetime=rules.lifetime)
         items = slice(1, bank.sections["align"].stop)
         return cls(
             bank=bank,
@@ -252,6 +257,7 @@ class ThreeCaches(State):
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
+        self.bank.arrivals[image.label] += 1
         # The align test uses the visual prototype as it was before this image, so it comes before any write.
         align_slot = self._align_slot(image, rules)
         self.bank.offer("entropy", image.label, image, image.entropy)

@@ -61,9 +61,10 @@ def walk(bank: door.Slots, readouts: door.ReadOuts, looks: Looks, rules: Rules) 
     probabilities = np.empty(classes, np.float32)
     bits = np.log2(classes)
     for row in range(len(looks.plain)):
+        label, entropy = looks.labels[row], looks.entropies[row]
+        bank.arrivals[label] += 1
         # The align test uses the visual prototype as it was before this image, so it comes before any write.
         align_slot = _align_slot(bank, looks, rules, row)
-        label, entropy = looks.labels[row], looks.entropies[row]
         door.offer(bank, readouts, rules.entropy_start, rules.align_start, label, row, entropy, probabilities)
         if align_slot != door.NOWHERE:
             door.write(
@@ -86,9 +87,7 @@ def _align_slot(bank: door.Slots, looks: Looks, rules: Rules, row: int) -> int:
     """Where the align cache would take the image: see `ThreeCaches._align_slot`."""
     label, plain = looks.vote_labels[row], looks.plain[row]
     occupied = bank.occupied[label]
-    slot = door.slot_for_lower(
-        occupied, bank.scores[label], rules.align_start, rules.negative_start, looks.vote_entropies[row]
-    )
+    slot = door.slot_for_lower(bank, label, rules.align_start, rules.negative_start, looks.vote_entropies[row])
     if slot == door.NOWHERE or not occupied[slot]:
         return slot
     leaving = bank.gram[label, slot]

@@ -2,6 +2,7 @@
 
 from trimtab.study.tables.ablation import ablation_data, ablation_table
 from trimtab.study.tables.accuracy import accuracy_table
+from trimtab.study.tables.attack import attack_table
 from trimtab.study.tables.data import comparison_data, report_data
 from trimtab.study.tables.details import cost_table, quality_table, report_tables
 from trimtab.study.tables.groups import Group, groups_of
@@ -30,6 +31,7 @@ __all__ = [
     "ablation_data",
     "ablation_table",
     "accuracy_table",
+    "attack_table",
     "changed_images",
     "compare",
     "comparison_data",

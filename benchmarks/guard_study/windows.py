@@ -1,0 +1,66 @@
+"""How far a stream falls below zero-shot for a while: the worst window of 500 images, with a guard and without.
+
+    python -m benchmarks.guard_study.windows FOLDER METHODS ORDERS SEEDS [STORE ...]
+
+Prints Markdown: zero-shot top-1, each method's gain over the whole stream, and its least gain over any 500 images in a
+row after the first 200, every figure a mean over the seeds; as published / with a guard. A `drift` order is two halves
+of the images, the second under other features: every feature mixed with one direction.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.fusion_study.stores import Store, load_stores
+from benchmarks.fusion_study.streams import arranged
+from trimtab import Guard, Task, make_method
+
+WINDOW, AFTER, MOST = 500, 200, 3000
+
+
+def gains(store: Store, order: str, seed: int, method: str, guard: Guard | None) -> tuple[float, NDArray[np.float64]]:
+    """Zero-shot top-1 in percent, and per image of a known class: the method right less zero-shot right."""
+    stream = arranged(store, "shuffled" if order == "drift" else order, seed)
+    indices, labels = stream.indices[:MOST], stream.labels[:MOST]
+    features = store.features[indices][:, 0].copy()
+    if order == "drift":
+        direction = np.random.default_rng(seed).normal(size=features.shape[1:]).astype(np.float32)
+        features[len(features) // 2 :] += 0.7 * direction / np.linalg.norm(direction)
+        features /= np.linalg.norm(features, axis=1, keepdims=True)
+    task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
+    answers = make_method(method).start(task, guard).run(features, keep_parts=False).labels
+    text = (features @ stream.text.T).argmax(axis=1)
+    known = labels >= 0
+    right, text_right = np.equal(answers, labels)[known], np.equal(text, labels)[known]
+    return 100 * float(text_right.mean()), 100 * np.subtract(right, text_right, dtype=np.float64)
+
+
+def worst(differences: list[NDArray[np.float64]]) -> float:
+    """The least mean of any window, in percent, averaged over the orders before the least is taken."""
+    length = min(map(len, differences))
+    mean = np.mean([difference[:length] for difference in differences], axis=0)[AFTER:]
+    window = min(WINDOW, len(mean))
+    sums = np.concatenate([[0.0], np.cumsum(mean)])
+    return float((sums[window:] - sums[:-window]).min() / window)
+
+
+def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted: list[str]) -> None:
+    print("| store | order | method | zero-shot | gain | least gain of any 500 |\n|---|---|---|---|---|---|")
+    for store in load_stores(folder, wanted):
+        for order in orders:
+            for method in methods:
+                cells = []
+                for guard in (None, Guard()):
+                    found = [gains(store, order, seed, method, guard) for seed in range(seeds)]
+                    cells.append((np.mean([d.mean() for _, d in found]), worst([d for _, d in found])))
+                (bare, least), (guarded, least_guarded) = cells
+                zero_shot = np.mean([z for z, _ in found])
+                figures = f"{zero_shot:.1f} | {bare:+.1f} / {guarded:+.1f} | {least:+.1f} / {least_guarded:+.1f}"
+                print(f"| {store.name} | {order} | {method} | {figures} |", flush=True)
+
+
+if __name__ == "__main__":
+    _, place, names, order_names, count, *stores = sys.argv
+    main(Path(place), names.split(","), order_names.split(","), int(count), stores)

@@ -1,0 +1,23 @@
+"""What a human answer changes: the items that an image left move to the class it shows."""
+
+import numpy as np
+
+from trimtab.engine.arrays import Array
+from trimtab.engine.state import State
+
+
+def correct(state: State, position: int, label: int, feature: Array | None) -> int | None:
+    """Move what a state's banks hold of an image to its class; how many items there were, None if it has no bank.
+
+    `feature` (d,) is used where nothing is held of the image. An item that is right already becomes one that stays.
+    """
+    found, banks = 0, list(state.banks())
+    for bank in banks:
+        held = bank.sources == position
+        places = np.argwhere(held)
+        moved = bank.features[tuple(places[0])].copy() if len(places) else feature
+        found += len(places)
+        bank.drop(held)
+        if moved is not None:
+            bank.place(label, moved, position)
+    return found if banks else None

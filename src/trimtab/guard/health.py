@@ -1,0 +1,161 @@
+"""Health: what a stream notices of itself, without labels, over its last images.
+
+The figure that counts asks neighbors. If answers are better than zero-shot, images that lie next to each other get the
+same answer more often than the text gives them the same class; and where an answer differs from the text's, it is the
+one that the nearest image before it got. Where neither holds, adapting hurts: `smoothness` and `support` say so.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.block import Block
+from trimtab.engine.compiled import njit
+
+WINDOW = 256  # images that the figures speak of
+LEAST = 128  # images before they say anything
+HURTS, HELPS = (-0.02, 0.0), (0.0, 0.1)  # smoothness and support: both below the first; either above the second
+
+ANSWER, TEXT, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, AGREED = range(5)  # places in a row of the window
+
+
+@dataclass(frozen=True)
+class HealthReport:
+    """The figures of a stream's last images. None of them is an accuracy, which nobody can tell without labels."""
+
+    seen: int
+    images: int  # that the figures are of
+    agreement: float  # share of images whose parts all name the answer; of single answers, the best sign there is
+    flips: float  # share of answers that differ from zero-shot
+    smoothness: float  # how much more often neighbors have equal answers than equal zero-shot classes
+    support: float  # of the flips: share that the nearest image before confirms, less the share that it contradicts
+    hurts: bool  # neither smooth nor supported
+    collapse: float  # distance (total variation) of the answers' classes from those of the first images
+    drift: float  # distance (1 - cosine) of the mean image from that of the first images
+    coverage: float | None  # share of classes that hold items
+    age: float | None  # median age of the items held, in images
+    refused: dict[str, int]  # images not learned since the start, by reason
+    restarts: int  # how often everything was forgotten
+    falls: int  # how often zero-shot took over
+    fallen: bool  # whether answers are zero-shot's now
+    returns: int  # how often a snapshot was put back
+
+
+class Health:
+    """The last answers, and what the first images were like."""
+
+    def __init__(self, classes: int, dim: int, held: int) -> None:
+        self.window = np.zeros((WINDOW, 5), np.int64)
+        self.texts = np.full(held, -1, np.int64)  # zero-shot classes of the images that the admission holds
+        self.answers = np.full(held, -1, np.int64)  # what the stream said of them
+        self.first_answers: Doubles = np.zeros(classes)  # of the first images
+        self.first_sum: Doubles = np.zeros(dim)  # of their features
+        self.count = np.zeros(1, np.int64)
+
+    def arrays(self) -> Arrays:
+        """What is saved."""
+        names = ("window", "texts", "answers", "first_answers", "first_sum", "count")
+        return {name: getattr(self, name) for name in names}
+
+    def take_in(
+        self,
+        block: Block,
+        answers: NDArray[np.intp],
+        agreed: NDArray[np.bool_],
+        places: NDArray[np.int64],
+        nearest: NDArray[np.int64],
+    ) -> None:
+        """The answers to a block's images; duplicates, which have no place, say nothing."""
+        _take_in(
+            block.views[: len(answers), 0],
+            np.asarray(block.labels[: len(answers)]),
+            answers,
+            agreed,
+            places,
+            nearest,
+            self.window,
+            self.texts,
+            self.answers,
+            self.first_answers,
+            self.first_sum,
+            self.count,
+        )
+
+    def known(self) -> NDArray[np.int64]:
+        """The rows of the window that are in use."""
+        return self.window[: min(int(self.count[0]), WINDOW)]
+
+    def smoothness(self) -> float:
+        """How much more often neighbors have equal answers than equal zero-shot classes."""
+        rows = self.known()
+        if len(rows) == 0:
+            return 0.0
+        by_answer = rows[:, ANSWER] == rows[:, NEIGHBOR_ANSWER]
+        by_text = rows[:, TEXT] == rows[:, NEIGHBOR_TEXT]
+        return float(by_answer.mean() - by_text.mean())
+
+    def support(self) -> float:
+        """Of the answers that differ from zero-shot: the share that neighbors confirm, less that they contradict."""
+        rows = self.known()
+        flips = rows[rows[:, ANSWER] != rows[:, TEXT]]
+        if len(flips) == 0:
+            return 1.0
+        confirmed = flips[:, NEIGHBOR_ANSWER] == flips[:, ANSWER]
+        contradicted = flips[:, NEIGHBOR_ANSWER] == flips[:, TEXT]
+        return float(confirmed.mean() - contradicted.mean())
+
+    def hurts(self) -> bool:
+        """Whether adapting does harm, as far as neighbors can tell."""
+        return self.count[0] >= LEAST and self.smoothness() < HURTS[0] and self.support() < HURTS[1]
+
+    def helps(self) -> bool:
+        """Whether it does none any more: what brings the adapted answers back. Between the two, all stays as it is."""
+        return self.smoothness() >= HELPS[0] or self.support() >= HELPS[1]
+
+    def collapse(self) -> float:
+        """Total variation between the classes of the last answers and those of the first."""
+        rows = self.known()
+        if len(rows) == 0:
+            return 0.0
+        last = np.bincount(rows[:, ANSWER], minlength=len(self.first_answers)) / len(rows)
+        return float(np.abs(last - self.first_answers / self.first_answers.sum()).sum() / 2)
+
+    def drift(self, held: NDArray[np.float32]) -> float:
+        """1 - cosine between the mean of the images held and that of the first."""
+        now = held.mean(axis=0) if len(held) else self.first_sum
+        lengths = np.linalg.norm(now) * np.linalg.norm(self.first_sum)
+        return float(1 - now @ self.first_sum / lengths) if lengths > 0 else 0.0
+
+
+@njit(nogil=True)
+def _take_in(
+    plain: Array,
+    texts: NDArray[np.int64],
+    answers: NDArray[np.int64],
+    agreed: NDArray[np.bool_],
+    places: NDArray[np.int64],
+    nearest: NDArray[np.int64],
+    window: NDArray[np.int64],
+    held_texts: NDArray[np.int64],
+    held_answers: NDArray[np.int64],
+    first_answers: Doubles,
+    first_sum: Doubles,
+    count: NDArray[np.int64],
+) -> None:
+    for row in range(len(answers)):
+        place, near = places[row], nearest[row]
+        if place < 0:
+            continue
+        entry = window[count[0] % len(window)]
+        entry[ANSWER], entry[TEXT] = answers[row], texts[row]
+        entry[NEIGHBOR_ANSWER] = held_answers[near] if near >= 0 else answers[row]
+        entry[NEIGHBOR_TEXT] = held_texts[near] if near >= 0 else texts[row]
+        entry[AGREED] = agreed[row]
+        held_answers[place], held_texts[place] = answers[row], texts[row]
+        if count[0] < len(window):
+            first_answers[answers[row]] += 1
+            for k in range(len(first_sum)):
+                first_sum[k] += plain[row, k]
+        count[0] += 1

@@ -1,0 +1,245 @@
+"""Watch: a guard at work on one stream. The stream asks it before each block, and tells it what was answered."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab import arguments
+from trimtab.engine.arrays import Arrays, Doubles
+from trimtab.engine.bank import Bank
+from trimtab.engine.block import Block
+from trimtab.engine.compiled import njit
+from trimtab.errors import TrimtabError
+from trimtab.guard.admission import (
+    BEYOND,
+    HELD,
+    JUDGED,
+    NEAREST,
+    NO_SOURCE,
+    TO_TEXT,
+    Admission,
+    Verdict,
+    figures_of,
+)
+from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthReport
+from trimtab.guard.neighbors import contradicted
+from trimtab.guard.rules import Guard
+from trimtab.guard.unknown import Unknown
+from trimtab.task import Task
+
+STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
+SLOTS_PER_LOOK = 4  # items that may be compared with their neighbors for each image that came
+YOUNG = 1024  # images after which neighbors are asked less often
+DIARY = 2048  # images whose verdicts are kept
+LOG = 32768  # images learned whose sources are kept
+PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
+
+# Places in the array of events.
+RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
+
+
+class Watch:
+    """What a guard keeps of one stream: arrays, saved with the state."""
+
+    def __init__(self, guard: Guard, task: Task) -> None:
+        self.guard = guard
+        self.admission = Admission(task.dim, guard)
+        self.unknown = Unknown()
+        self.health = Health(task.classes, task.dim, HELD)
+        self.verdicts = np.zeros(DIARY, np.int8)
+        self.details: Doubles = np.zeros((DIARY, 3))
+        self.sources = np.full((LOG, 2), NO_SOURCE, np.int64)  # position and source of images learned
+        self.counts = np.zeros(len(Verdict), np.int64)  # images by their verdict
+        self.events = np.zeros(7, np.int64)
+        self.doubts: Doubles = np.zeros(0)  # of the images judged last: the probability that they show no class
+        self._figures: Doubles = np.zeros((0, 4))
+        self._before: Arrays = {}
+
+    def arrays(self) -> Arrays:
+        """Everything that is saved."""
+        found: Arrays = {name: getattr(self, name) for name in ("verdicts", "details", "sources", "counts", "events")}
+        for part in ("admission", "unknown", "health"):
+            found |= {f"{part}.{name}": array for name, array in getattr(self, part).arrays().items()}
+        return found
+
+    def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.int8]:
+        """(B,): the verdict on each image of a block."""
+        if len(block) > 1:  # of one image nothing can be left half done
+            self._before = {n: array.copy() for n, array in self.arrays().items() if not n.startswith(_LATER)}
+        verdicts = np.zeros(len(block), np.int8)
+        self._figures = figures_of(block)
+        self.doubts = self.doubts_about(self._figures)
+        if self.guard.unknown:
+            verdicts[self.doubts > 0.5] = Verdict.UNKNOWN
+        details = self.admission.judge(block, self._figures, sources, verdicts)
+        _note(block.first, verdicts, details, self.verdicts, self.details, self.counts)
+        return verdicts
+
+    def doubts_about(self, figures: Doubles) -> Doubles:
+        """(B,): how probably each image shows none of the classes; 0 where nobody asked."""
+        return self.unknown.probabilities(figures) if self.guard.unknown else np.zeros(len(figures))
+
+    def answered(
+        self,
+        block: Block,
+        sources: NDArray[np.int64],
+        answers: list[NDArray[np.intp]],
+        agreed: list[NDArray[np.bool_]],
+    ) -> None:
+        """The answers to a block's images; fewer than there are if it was broken off: then know only those."""
+        done = sum(map(len, answers))
+        if done < len(block) and len(block) > 1:
+            for name, array in self.arrays().items():
+                if not name.startswith(_LATER):
+                    array[...] = self._before[name]
+            block = Block(block.task, block.views[:done], block.first, text=block.text)
+            if done:
+                self.judge(block, sources[:done])
+        if not done:
+            return
+        if self.guard.unknown:
+            self.unknown.take_in(self._figures)
+        self.health.take_in(
+            block, np.concatenate(answers), np.concatenate(agreed), self.admission.places, self.admission.nearest
+        )
+        named = np.flatnonzero(sources[:done] != NO_SOURCE) if (sources != NO_SOURCE).any() else ()
+        for row in named:
+            position = block.first + int(row)
+            if self.verdicts[position % DIARY] == Verdict.LEARNED:
+                self.sources[self.events[LOGGED] % LOG] = position, sources[row]
+                self.events[LOGGED] += 1
+
+    @property
+    def fallen(self) -> bool:
+        """Whether answers are zero-shot's, because adapting hurts."""
+        return bool(self.events[FALLEN])
+
+    def look_back(self, seen: int) -> bool:
+        """At the end of a stretch: renew the threshold, fall back or recover; whether to go back to a snapshot."""
+        if self.guard.unknown:
+            self.unknown.renew()
+        if not self.guard.fall_back:
+            return False
+        if not self.fallen and self.health.hurts():
+            self.events[FALLEN], self.events[SINCE] = 1, seen
+            self.events[FALLS] += 1
+        elif self.fallen and self.health.helps():
+            self.events[FALLEN] = 0
+        waited = self.fallen and seen - self.events[SINCE] >= PATIENCE
+        if waited:
+            self.events[SINCE] = seen
+        return bool(waited)
+
+    def has_to_start_over(self) -> bool:
+        """Whether too much of what was learned would not be learned now."""
+        limit = self.guard.start_over
+        if not limit or self.admission.learned_strangely() <= limit:
+            return False
+        self.admission.forget_record()
+        self.events[RESTARTS] += 1
+        return True
+
+    def contradicted(self, bank: Bank, seen: int) -> NDArray[np.bool_] | None:
+        """The items of a bank that their neighbors contradict, when it is time to ask."""
+        interval = STRETCH * max(4, -(-bank.sources.size // (STRETCH * SLOTS_PER_LOOK)))
+        interval *= 1 if seen <= YOUNG else 4
+        if not self.guard.contradicted or seen % interval:
+            return None
+        known = min(int(self.admission.counts[JUDGED]), HELD)
+        images, answers = self.admission.held[:known], self.health.answers[:known]
+        gone = contradicted(bank, images, answers, int(self.guard.contradicted), self.guard.duplicates)
+        self.events[CONTRADICTED] += int(gone.sum())
+        return gone
+
+    def report(self, seen: int, banks: Iterable[Bank]) -> HealthReport:
+        """What the stream has noticed of itself."""
+        health, rows = self.health, self.health.known()
+        held = [bank.sources for bank in banks]
+        items = np.concatenate([sources[sources >= 0] for sources in held]) if held else np.zeros(0)
+        covered = [float((sources >= 0).any(axis=1).mean()) for sources in held]
+        known = min(int(self.admission.counts[JUDGED]), HELD)
+        return HealthReport(
+            seen=seen,
+            images=len(rows),
+            agreement=float(rows[:, AGREED].mean()) if len(rows) else 1.0,
+            flips=float((rows[:, ANSWER] != rows[:, TEXT]).mean()) if len(rows) else 0.0,
+            smoothness=health.smoothness(),
+            support=health.support(),
+            hurts=health.hurts(),
+            collapse=health.collapse(),
+            drift=health.drift(self.admission.held[:known]),
+            coverage=max(covered) if covered else None,
+            age=float(seen - np.median(items)) if len(items) else None,
+            refused={v.name.lower(): int(self.counts[v]) for v in Verdict if v != Verdict.LEARNED},
+            restarts=int(self.events[RESTARTS]),
+            falls=int(self.events[FALLS]),
+            fallen=self.fallen,
+            returns=int(self.events[RETURNS]),
+        )
+
+    def positions_of(self, source: str) -> NDArray[np.int64]:
+        """Which images of a source were learned, as far as is known."""
+        return self.sources[self.sources[:, 1] == source_number(source), 0]
+
+    def refused(self, position: int) -> bool:
+        """Whether an image, one of the last, was not learned."""
+        return bool(self.verdicts[position % DIARY] != Verdict.LEARNED)
+
+    def why(self, position: int, seen: int) -> str:
+        """Why an image was learned from or not, in a sentence."""
+        if not max(0, seen - DIARY) <= position < seen:
+            known = f"images {max(0, seen - DIARY)} to {seen - 1}" if seen else "no image yet"
+            raise TrimtabError(f"Nothing is known of image {position}; the guard remembers {known}.")
+        details, guard = self.details[position % DIARY], self.guard
+        verdict = Verdict(int(self.verdicts[position % DIARY]))
+        if verdict == Verdict.DUPLICATE:
+            return f"Not learned: a near-duplicate (cosine {details[NEAREST]:.4f}) of an image shortly before."
+        if verdict == Verdict.STRANGE:
+            return (
+                f"Not learned: strange. It is {details[TO_TEXT]:.2f} times as near to its best text as to other images "
+                f"(limit {guard.gap:g}), and {details[BEYOND]:.1f} deviations nearer to texts than usual "
+                f"(limit {guard.strange:g})."
+            )
+        if verdict == Verdict.QUOTA:
+            return f"Not learned: its source has sent more than {guard.quota:.0%} of the last images learned."
+        if verdict == Verdict.UNKNOWN:
+            return "Not learned: it seems to show none of the classes."
+        return "Learned."
+
+
+_LATER = ("sources", "unknown.", "health.")  # written once the answers are there
+
+
+@njit(nogil=True)
+def _note(
+    first: int,
+    verdicts: NDArray[np.int8],
+    details: Doubles,
+    diary: NDArray[np.int8],
+    diary_details: Doubles,
+    counts: NDArray[np.int64],
+) -> None:
+    for row in range(len(verdicts)):
+        place = (first + row) % len(diary)
+        diary[place], diary_details[place] = verdicts[row], details[row]
+        counts[verdicts[row]] += 1
+
+
+def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray[np.int64]:
+    """(N,): the sources of N images as numbers."""
+    if sources is None:
+        return np.full(images, NO_SOURCE, np.int64)
+    if isinstance(sources, str) or len(sources) != images:
+        raise TrimtabError(f"sources must name one source (or None) for each of the {images} images.")
+    known = {source: source_number(source) for source in set(sources)}
+    return np.array([known[source] for source in sources], np.int64)
+
+
+def source_number(source: str | None) -> int:
+    """A source's name as a number, the same in every process."""
+    if source is None:
+        return NO_SOURCE
+    arguments.text("a source", source)
+    return int.from_bytes(hashlib.blake2b(source.encode(), digest_size=8).digest(), "little") >> 1

@@ -1,0 +1,168 @@
+"""Learner: how a stream's images are taken in, one after the other, past a guard if there is one."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.block import Block, Image
+from trimtab.engine.wide import WIDE, WideBank
+from trimtab.errors import TrimtabError
+from trimtab.guard.admission import Verdict
+from trimtab.guard.rules import Guard
+from trimtab.guard.snapshot import Snapshot
+from trimtab.guard.watch import STRETCH, Watch
+from trimtab.steps import Steps
+from trimtab.task import Task
+
+# Of n images: parts and their fusion (n, C), and the probabilities (n,) that no class is shown.
+Answers = tuple[dict[str, Array], Array, Doubles]
+
+
+class Learner:
+    """What a method has learned of a task, its guard, and the walk that changes both. `Stream` is what users hold."""
+
+    method: Steps
+    task: Task
+    guard: Guard | None
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.state: Any = self.method.new_state(self.task)
+        self.fusion = self.method.new_fusion(self.task)
+        if self.guard and any(isinstance(bank, WideBank) for bank in self.state.banks()):
+            raise TrimtabError(f"Guards are for label sets of up to {WIDE:,} classes; start the stream without one.")
+        self.watch = Watch(self.guard, self.task) if self.guard and self.state.arrays() else None
+        self.good = Snapshot(self._learned_arrays()) if self.watch and self.watch.guard.snapshots else None
+        self._seen = np.zeros(1, np.int64)
+        self._whole = True  # False while an image is being taken in
+
+    @property
+    def seen(self) -> int:
+        """How many images the stream has taken in."""
+        return int(self._seen[0])
+
+    def _walk(self, views: Array, sources: NDArray[np.int64]) -> Iterator[Answers]:
+        """Take in images, one after the other; yield answers of a block where the method can walk one, else of each."""
+        self._refuse_half_learned()
+        start, watch = self.seen, self.watch
+        for stretch in self._stretches(views):
+            for block in self._blocks(stretch):
+                self.state.open(block)
+                if watch is None:
+                    yield from self._learn_all(block)
+                else:
+                    yield from self._learn_some(block, sources[block.first - start :][: len(block)], watch)
+            self._look_back()
+
+    def _learn_all(self, block: Block) -> Iterator[Answers]:
+        """Learn from every image of the open block."""
+        nothing = np.zeros(len(block))
+        self._whole = False
+        walked = self.method.walk(block, self.state)
+        if walked is not None:
+            fused = self.fusion.walk(walked)
+            self._seen += len(block)
+            self._whole = True
+            yield walked, fused, nothing
+            return
+        for image in block:
+            self._whole = False
+            parts = self.method.step(image, self.state)
+            answer = self.fusion.step(parts)
+            self._seen += 1
+            self._whole = True
+            yield _rows(parts), answer[None], nothing[:1]
+
+    def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
+        """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
+        learned = watch.judge(block, sources) == Verdict.LEARNED
+        doubts, fallen = watch.doubts, watch.fallen
+        answers: list[NDArray[np.intp]] = []
+        agreed: list[NDArray[np.bool_]] = []
+        answering = self._learn_all(block) if learned.all() else self._one_by_one(block, learned)
+        done = 0
+        try:
+            for parts, fused, _ in answering:
+                rows = slice(done, done + len(fused))
+                named = fused.argmax(axis=1)
+                answers.append(named)
+                agreed.append(np.all([part.argmax(axis=1) == named for part in parts.values()], axis=0))
+                done = rows.stop
+                yield parts, block.probabilities[rows] if fallen else fused, doubts[rows]
+        finally:
+            watch.answered(block, sources, answers, agreed)
+
+    def _one_by_one(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
+        """Learn from some images of the open block."""
+        for image in block:
+            self._whole = False
+            if learned[image.row]:
+                parts = self.method.step(image, self.state)
+                fused = self.fusion.step(parts)
+            else:
+                parts, fused = self._passed_by(image)
+                self.state.pass_by(image)
+            self._seen += 1
+            self._whole = True
+            yield _rows(parts), fused[None], np.zeros(1)
+
+    def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
+        """What a step would answer of an image of the open block, with its writes taken back."""
+        put_back = self.state.hold()
+        try:
+            parts = self.method.foretell(image, self.state)
+            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(parts)
+        finally:
+            put_back()
+
+    def _stretches(self, views: Array) -> Iterator[Array]:
+        """The images up to each point where a guard looks back."""
+        first = 0
+        while first < len(views):
+            last = len(views) if self.watch is None else first + STRETCH - self.seen % STRETCH
+            yield views[first:last]
+            first = last
+
+    def _look_back(self) -> None:
+        """At the end of a stretch: let go of what should not have been learned."""
+        watch = self.watch
+        if watch is None or self.seen % STRETCH:
+            return
+        if watch.has_to_start_over():
+            self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
+        for bank in self.state.banks():
+            gone = watch.contradicted(bank, self.seen)
+            if gone is not None and gone.any():
+                bank.drop(gone)
+                self.method.items_left(self.state)
+        go_back = watch.look_back(self.seen)
+        if self.good is not None:
+            self.good.look_back(self.seen, watch, self._learned_arrays(), go_back=go_back)
+
+    def _learned_arrays(self) -> Arrays:
+        found: Arrays = {f"state.{name}": array for name, array in self.state.arrays().items()}
+        return found | {f"fusion.{name}": array for name, array in self.fusion.arrays().items()}
+
+    def _refuse_half_learned(self) -> None:
+        if not self._whole:
+            raise TrimtabError(
+                f"Taking in image {self.seen} was broken off, so what this stream has learned is not whole; "
+                "reset it, or load it from where it was saved."
+            )
+
+    def _blocks(self, views: Array) -> Iterator[Block]:
+        """The images as the text sees them: all together, or one at a time where each may move the text."""
+        text = self.method.moving_text(self.state)
+        if text is None:
+            yield self.method.look(self.task, views, self.seen, None)
+            return
+        for row in range(len(views)):
+            yield self.method.look(self.task, views[row : row + 1], self.seen, text.units)
+
+
+def _rows(parts: dict[str, Array]) -> dict[str, Array]:
+    """One image's parts as those of a block of one."""
+    return {name: part[None] for name, part in parts.items()}

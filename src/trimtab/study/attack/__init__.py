@@ -1,0 +1,1 @@
+"""Poisoned streams: what crafted images do to methods, with a guard and without."""

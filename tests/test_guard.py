@@ -1,0 +1,199 @@
+"""The guard: what is refused and why, sources, quotas, forgetting, and that all of it is saved."""
+
+import numpy as np
+import pytest
+
+from trimtab import MCP, Guard, Stream, TrimtabError, make_method
+from trimtab.checks import random_stream
+from trimtab.engine.arrays import unit_rows
+from trimtab.guard.admission import Verdict
+from trimtab.task import Task
+
+
+@pytest.fixture(scope="module")
+def cones():
+    """A task and images as CLIP has them: two narrow cones, one of texts and one of images."""
+    random = np.random.default_rng(0)
+    classes, dim = 6, 64
+    content = unit_rows(random.normal(size=(classes, dim)))
+    image_axis, text_axis = unit_rows(random.normal(size=(2, dim)))
+    text = unit_rows(text_axis + 0.5 * content)
+    labels = random.integers(classes, size=400)
+    noise = unit_rows(random.normal(size=(400, dim)))
+    images = unit_rows(image_axis + 0.35 * content[labels] + 0.5 * noise)
+    return Task([f"class {c}" for c in range(classes)], text, 60.0), images, labels
+
+
+def verdicts(stream: Stream) -> list[int]:
+    return stream.watch.verdicts[: stream.seen].tolist()
+
+
+def crafted(task: Task, images, labels, count: int):
+    targets = (labels[:count] + 1) % task.classes
+    return unit_rows(images[:count] + 1.5 * task.text_prototypes[targets])
+
+
+def test_a_clean_stream_is_answered_as_without_a_guard(cones):
+    task, images, _ = cones
+    guarded = MCP().start(task, Guard(contradicted=0))
+    found = guarded.run(images)
+    assert set(verdicts(guarded)) == {Verdict.LEARNED}
+    assert np.array_equal(found.probabilities, MCP().start(task).run(images).probabilities)
+
+
+def test_near_duplicates_are_answered_and_not_learned(cones):
+    task, images, _ = cones
+    stream = MCP().start(task, Guard())
+    stream.run(images[:50])
+    again = unit_rows(images[10] + 1e-3 * images[60])
+    before = {name: array.copy() for name, array in stream.state.arrays().items()}
+    foretold = stream.predict(again)
+    answer = stream.step(again)
+    assert np.array_equal(answer.probabilities, foretold.probabilities)
+    assert "near-duplicate" in stream.why(50)
+    for name, array in stream.state.arrays().items():
+        assert np.array_equal(array, before[name]) or name.startswith("temper"), name
+
+
+def test_text_mixed_into_an_image_is_refused_from_the_second_image_on(cones):
+    task, images, labels = cones
+    stream = MCP().start(task, Guard())
+    stream.run(np.concatenate([images[:1], crafted(task, images[1:], labels[1:], 40)]))
+    assert verdicts(stream)[1:] == [Verdict.STRANGE] * 40
+    assert "deviations" in stream.why(5)
+    stream.run(images[100:200])
+    assert verdicts(stream)[41:].count(Verdict.LEARNED) > 95, "clean images are learned as soon as they come"
+
+
+def test_deviations_are_seen_without_the_gap(cones):
+    task, images, labels = cones
+    stream = MCP().start(task, Guard(gap=0.0))
+    stream.run(images[:100])
+    stream.run(crafted(task, images[100:], labels[100:], 20))
+    assert verdicts(stream)[100:] == [Verdict.STRANGE] * 20
+
+
+def test_a_flood_of_equal_images_does_not_make_it_blind(cones):
+    task, images, labels = cones
+    random = np.random.default_rng(1)
+    flood = unit_rows(images[0] + 1e-3 * unit_rows(random.normal(size=(200, images.shape[1]))))
+    stream = MCP().start(task, Guard(gap=0.0))
+    stream.run(np.concatenate([flood, images[:64]]))
+    assert verdicts(stream)[1:200] == [Verdict.DUPLICATE] * 199
+    assert verdicts(stream)[200:].count(Verdict.LEARNED) > 55, "clean images are not taken for strange after a flood"
+    stream.run(crafted(task, images[100:], labels[100:], 20))
+    assert verdicts(stream)[264:].count(Verdict.STRANGE) == 20
+
+
+def test_a_poisoned_start_is_forgotten(cones):
+    task, images, labels = cones
+    stream = MCP().start(task, Guard(gap=0.0))
+    stream.run(crafted(task, images, labels, 60))
+    assert Verdict.STRANGE not in verdicts(stream)[:16], "nothing to compare with yet"
+    stream.run(images[60:300])
+    assert stream.watch.events[0] >= 1
+    assert (stream.state.caches.bank.sources[stream.state.caches.bank.sources >= 0] >= 60).all()
+
+
+def test_an_encoder_without_a_gap_is_recognized():
+    task, features = random_stream(classes=5, dim=24, views=1, images=700, seed=1)
+    near_texts = unit_rows(features + 0.8 * task.text_prototypes[np.arange(700) % 5][:, None])
+    stream = MCP().start(task, Guard(strange=0.0, start_over=0.0))
+    stream.run(near_texts)
+    found = np.array(verdicts(stream))
+    assert (found[:400] == Verdict.STRANGE).mean() > 0.5
+    assert not (found[-50:] == Verdict.STRANGE).any()
+
+
+def test_a_source_has_a_quota_and_can_be_forgotten(cones):
+    task, images, _ = cones
+    stream = MCP().start(task, Guard(quota=0.1))
+    stream.run(images[:60], sources=["mallory"] * 60)
+    assert verdicts(stream)[:26] == [Verdict.LEARNED] * 26
+    assert verdicts(stream)[26:] == [Verdict.QUOTA] * 34
+    stream.run(images[60:160], sources=[None] * 100)
+    bank = stream.state.caches.bank
+    held = set(bank.sources[bank.sources >= 0].tolist())
+    assert held & set(range(26))
+    count = stream.forget("mallory")
+    assert count >= len(held & set(range(26)))
+    assert not set(bank.sources[bank.sources >= 0].tolist()) & set(range(60))
+    assert stream.forget("nobody") == 0
+    np.testing.assert_allclose(bank.gram, np.einsum("ckd,cld->ckl", bank.features, bank.features), atol=1e-5)
+    stream.run(images[160:200])
+
+
+@pytest.mark.parametrize("name", ["tda", "dmn", "boostadapter", "mcp", "mcp_plus", "keel"])
+def test_what_is_forgotten_was_never_there(name, cones):
+    """A stream that forgets a source answers as one whose caches never held it, wherever there is room for all."""
+    task, images, _ = cones
+    own = [None, "other"] * 6
+    stream = make_method(name).start(task, Guard())
+    stream.run(images[:12], sources=own)
+    stream.forget("other")
+    for bank in stream.state.banks():
+        assert set(bank.sources[bank.sources >= 0].tolist()) <= set(range(0, 12, 2))
+        for section, span in bank.sections.items():
+            for label in range(task.classes):
+                used = bank.count(section, label)
+                assert bank.occupied[label, span][:used].all(), "sections are filled from their first slot on"
+    again = stream.copy()
+    assert np.array_equal(stream.run(images[20:60]).probabilities, again.run(images[20:60]).probabilities)
+
+
+def test_a_method_that_cannot_tell_says_so(cones):
+    task, images, _ = cones
+    stream = make_method("dpe").start(task, Guard())
+    stream.run(images[:10], sources=["a"] * 10)
+    with pytest.raises(TrimtabError, match="dpe does not keep which image"):
+        stream.forget("a")
+    with pytest.raises(TrimtabError, match="guard"):
+        MCP().start(task).forget("a")
+    with pytest.raises(TrimtabError, match="sources must name"):
+        stream.run(images[:10], sources=["a"])
+
+
+def test_a_guard_is_saved_with_the_state(cones, tmp_path):
+    task, images, labels = cones
+    mixed = np.concatenate([images[:100], crafted(task, images[100:], labels[100:], 30), images[130:170]])
+    stream = MCP().start(task, Guard(strange=3.5))
+    stream.run(mixed[:110], sources=["a"] * 110)
+    stream.save(tmp_path / "state")
+    loaded = Stream.load(tmp_path / "state", task)
+    assert loaded.guard == Guard(strange=3.5)
+    assert np.array_equal(stream.run(mixed[110:]).probabilities, loaded.run(mixed[110:]).probabilities)
+    for name, array in stream.arrays().items():
+        assert np.array_equal(array, loaded.arrays()[name]), name
+
+
+def test_a_run_that_is_broken_off_judges_only_what_it_took_in(cones):
+    task, images, labels = cones
+    mixed = np.concatenate([images[:20], crafted(task, images[20:], labels[20:], 10), images[30:60]])
+    stream, whole = MCP().start(task, Guard()), MCP().start(task, Guard())
+    walk = stream._walk(mixed[:, None], np.full(len(mixed), -1))
+    for _ in range(25):
+        next(walk)
+    walk.close()
+    assert stream.seen == 25
+    whole.run(mixed[:25])
+    for name, array in whole.arrays().items():
+        np.testing.assert_allclose(array, stream.arrays()[name], atol=1e-4, err_msg=name)  # blocks round
+
+
+def test_items_that_neighbors_contradict_lose_their_place(cones):
+    task, images, labels = cones
+    stream = MCP().start(task, Guard(gap=0.0, strange=0.0))
+    stream.run(images[:250])
+    bank, among_ones = stream.state.caches.bank, unit_rows(images[labels == 1].mean(axis=0))
+    bank.features[2, 1], bank.sources[2, 1], bank.scores[2, 1] = among_ones, 3, 0  # of class 1, held under class 2
+    stream.run(images[250:256])
+    assert not (bank.features[2] @ among_ones > 0.9999).any()
+    assert stream.watch.events[1] >= 1
+
+
+def test_guards_that_are_no_guards_are_refused(cones):
+    task, _, _ = cones
+    with pytest.raises(TrimtabError, match="guard"):
+        Stream(MCP(), task, guard=3)
+    with pytest.raises(TrimtabError, match="strange"):
+        Guard(strange=-1)
