@@ -2,8 +2,8 @@
 
     python -m benchmarks.cluster [overhead] [merging] [recovery]
 
-All on this machine, with real CIFAR-10 images through `lite`. Overhead: one shard of about half a minute,
-on one Ray worker and without Ray, each with what it has to start. Merging: eight streams and their merge, timed.
+All on this machine, with real CIFAR-10 images through `lite`. Overhead: what one Ray
+worker adds to a shard, beside the local road. Merging: eight streams and their merge, timed.
 Recovery: tests.audit.cluster_losses. The figures of docs/cluster.md and docs/sizing.md were made with it.
 """
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,30 +28,48 @@ from trimtab.features.encode import encode_images
 from trimtab.features.encoding import plan_encoding
 from trimtab.stream import Stream
 
-VIEWS, SHARD_IMAGES, SHARDS = 8, 500, 1
+VIEWS, SHARD_IMAGES, SHARDS = 8, 16, 4
 STREAMS, EVERY, ROUNDS = 8, (25, 100), 3
 
 
 def overhead(console: Console, root: Path) -> None:
-    """Seconds of the local road and of one Ray worker, with the same threads."""
+    """What Ray adds to a shard, in seconds: to the first of a worker, which loads the encoder, and to each after it.
+
+    The addition does not grow with the shard, so short shards show it best; a share of longer ones follows from it.
+    """
     images, lite = load_dataset("cifar10"), load_encoder("lite")
     options: dict[str, Any] = {"views": VIEWS, "limit": SHARDS * SHARD_IMAGES}
-    lite.encode_images(np.zeros((1, lite.input_size, lite.input_size, 3), np.uint8))  # whatever is made at first use
-    start = time.perf_counter()
-    here = encode_images(images, lite, out=root / "here", shard_images=SHARD_IMAGES, **options)
-    local = time.perf_counter() - start
+    here, local = _shard_seconds(
+        lambda tell: encode_images(images, lite, out=root / "here", shard_images=SHARD_IMAGES, progress=tell, **options)
+    )
+    plan = plan_encoding(images, lite, **options)
     start = time.perf_counter()
     with ray_session(cores=1):
         began = time.perf_counter() - start
-        there = encode_on_ray(plan_encoding(images, lite, **options), lite, root / "there", shard_images=SHARD_IMAGES)
-        done = time.perf_counter() - start
+        there, on_ray = _shard_seconds(
+            lambda tell: encode_on_ray(plan, lite, root / "there", shard_images=SHARD_IMAGES, progress=tell)
+        )
     assert there.fingerprint == here.fingerprint
-    console.print(f"encode, {SHARDS} shards of {SHARD_IMAGES} images x {VIEWS} views:")
-    console.print(f"  local road {local:.1f} s ({local / SHARDS:.1f} s per shard)")
-    console.print(f"  Ray, one worker {done - began:.1f} s, {done / local - began / local - 1:+.1%}; equal bytes")
-    console.print(f"  and {began:.1f} s to start a cluster, once")
-    rate = SHARDS * SHARD_IMAGES * VIEWS / local
-    console.print(f"  {rate:.1f} views per second on this machine's {_cores()} cores")
+    usual = float(np.median(local))
+    first, later = on_ray[0] - usual, float(np.median(on_ray[1:])) - usual
+    console.print(f"encode, {SHARDS} shards of {SHARD_IMAGES} images x {VIEWS} views, one Ray worker, equal bytes:")
+    console.print(f"  {usual:.2f} s per shard without Ray, {float(np.median(on_ray[1:])):.2f} s with it")
+    console.print(f"  Ray adds {first:.1f} s to a worker's first shard, {later:+.2f} s to each after it")
+    console.print(
+        f"  of shards of 30 s: {first / 30:.0%} and {later / 30:+.1%}; {began:.1f} s to start a cluster, once"
+    )
+
+
+def _shard_seconds(encode: Callable[[Callable[[int, int], None]], FeatureStore]) -> tuple[FeatureStore, list[float]]:
+    """The store, and the seconds from one finished shard to the next."""
+    times: list[float] = []
+
+    def tell(done: int, _: int) -> None:
+        if done % SHARD_IMAGES == 0:
+            times.append(time.perf_counter())
+
+    store = encode(tell)
+    return store, np.diff(times).tolist()
 
 
 def merging(console: Console, root: Path) -> None:
@@ -88,12 +107,6 @@ def recovery(console: Console, root: Path) -> None:  # noqa: ARG001
         [sys.executable, "-m", "tests.audit.cluster_losses"], check=False, stdout=subprocess.PIPE, text=True
     )
     console.print(ran.stdout.rstrip())
-
-
-def _cores() -> int:
-    from trimtab.images.loader import usable_cores
-
-    return usable_cores()
 
 
 PARTS = {"overhead": overhead, "merging": merging, "recovery": recovery}
