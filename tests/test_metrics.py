@@ -115,3 +115,26 @@ def test_compactness_grows_as_classes_shrink():
     assert wide == pytest.approx(1 / by_hand, rel=1e-5)
     with pytest.raises(TrimtabError, match="two different labeled images"):
         metrics.compactness(np.zeros((2, 3)), np.array([0, 1]))
+
+
+def test_a_temperature_from_labels_makes_sure_answers_less_sure():
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(2000, 5))
+    labels = (logits + random.gumbel(size=logits.shape)).argmax(axis=1)  # drawn from their own softmax
+    sure = metrics.tempered(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), 4.0)
+    factor = metrics.temperature_of(sure, labels)
+    assert factor == pytest.approx(0.25, rel=0.2)
+    assert metrics.score(metrics.tempered(sure, factor), labels).ece < 0.03 < metrics.score(sure, labels).ece
+
+
+def test_separation_is_the_share_of_right_answers_above_wrong_ones():
+    scores, correct = np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False])
+    assert metrics.separation(scores, correct) == pytest.approx((2 + 1.5) / 4)
+    assert np.isnan(metrics.separation(scores, np.ones(4, bool)))
+
+
+def test_a_clear_answer_has_a_high_score():
+    from trimtab.predictions import clearness
+
+    found = clearness(np.array([[0.7, 0.2, 0.1], [0.4, 0.4, 0.2]], np.float32))
+    np.testing.assert_allclose(found, [0.5, 0.0], atol=1e-6)
