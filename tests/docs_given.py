@@ -119,6 +119,8 @@ def photos(folder: Path, numbers: list[int], kind: str = ".png") -> list[str]:
 
 
 GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "docs/cluster.md": features_of_ones_own,
+    "docs/large-label-sets.md": features_of_ones_own,
     "README.md": readme,
     "docs/index.md": home,
     "docs/classify.md": classify,

@@ -15,7 +15,7 @@ from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.classifier import Classifier
 from trimtab.data.base import FileImages, ImageSet, joined
 from trimtab.errors import TrimtabError
-from trimtab.features import FeatureStore, progress
+from trimtab.features import FeatureStore, layout
 from trimtab.features.encode import encode_images, zero_shot_labels
 from trimtab.features.manifest import JPEG_SIDE
 from trimtab.images.decode import decode
@@ -107,7 +107,7 @@ def test_limit_draws_from_all_classes_and_keeps_each_images_views(tmp_path):
 
 
 def test_an_interrupted_run_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 8)
+    monkeypatch.setattr(layout, "VIEWS_PER_SHARD", 8)
     encode_images(pictures(), ColorEncoder(), out=tmp_path / "whole")
     loaded = []
 
@@ -134,7 +134,7 @@ SLOW_RUN = """
 import sys, time
 sys.path[:0] = [{tests!r}]
 from test_encode import *
-progress.VIEWS_PER_SHARD = 8
+layout.VIEWS_PER_SHARD = 8
 
 class SlowEncoder(ColorEncoder):
     def encode_images(self, pixels):
@@ -160,7 +160,7 @@ def test_sigkill_in_the_middle_and_again(tmp_path, monkeypatch):
         os.kill(run.pid, signal.SIGKILL)
         run.wait()
         before = done
-    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 8)
+    monkeypatch.setattr(layout, "VIEWS_PER_SHARD", 8)
     encoder = ColorEncoder()
     encode_images(pictures(300), encoder, out=out, views=2, batch=2)
     assert 0 < sum(encoder.calls) < 600 - 2 * 5 * 8 + 8 + 4  # what was finished was not encoded again (4: the texts)

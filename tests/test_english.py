@@ -12,7 +12,7 @@ STUMBLES = re.compile(
     re.IGNORECASE,
 )
 ALLOWED = {
-    "src/trimtab/features/encode.py": "centre square",  # part of every store's fingerprint
+    "src/trimtab/features/encoding.py": "centre square",  # part of every store's fingerprint
     "tests/test_cli.py": "labelled|centre|colour",  # the same check of the help texts
     "tests/test_english.py": "",
 }

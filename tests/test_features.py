@@ -12,7 +12,7 @@ import pytest
 
 from trimtab.engine import inputs
 from trimtab.errors import TrimtabError
-from trimtab.features import FeatureStore, FeatureWriter, StoreInfo, arrays, import_npz, progress
+from trimtab.features import FeatureStore, FeatureWriter, StoreInfo, arrays, import_npz, layout, progress
 
 N, V, D, C = 23, 3, 16, 4
 CLASSES = ("cat", "dog", "owl", "toad")
@@ -45,7 +45,7 @@ def description(**changes):
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 5 * V)  # 5 images: 23 make four whole shards and a short one
+    monkeypatch.setattr(layout, "VIEWS_PER_SHARD", 5 * V)  # 5 images: 23 make four whole shards and a short one
 
 
 def write(path, info=None, features=None, skip=(), batch=4, stop=None):
@@ -230,7 +230,7 @@ def test_damaged_progress_and_lost_shards_are_done_again(tmp_path):
 
 def test_stores_begun_by_another_version_are_refused(tmp_path, monkeypatch):
     write(tmp_path / "s", stop=8)
-    monkeypatch.setattr(progress, "VIEWS_PER_SHARD", 6 * V)
+    monkeypatch.setattr(layout, "VIEWS_PER_SHARD", 6 * V)
     with pytest.raises(TrimtabError, match="was begun by another version of trimtab; delete it and encode again"):
         write(tmp_path / "s")
     (tmp_path / "s" / "unfinished.json").write_text('{"info": {}, "per_shard": 5, "text_sha256": ""}')
@@ -246,8 +246,8 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [{tests!r}]
 import test_features as t
-from trimtab.features import progress
-progress.VIEWS_PER_SHARD = 5 * t.V
+from trimtab.features import layout, progress
+layout.VIEWS_PER_SHARD = 5 * t.V
 progress.SECONDS_BETWEEN_SAVES = {pause}
 os.fsync = lambda _: None  # a power cut is not tried here, and disks may take 20 ms for it
 
@@ -384,7 +384,7 @@ def test_truncated_missing_and_tampered_files(tmp_path):
         ("text.npy", None, "text.npy is missing or was changed"),
         ("manifest.json", lambda content: content[:200], "manifest.json is damaged"),
         ("manifest.json", lambda content: content.replace(b"pets/4.jpg", b"pets/9.jpg"), "checksum differs"),
-        ("manifest.json", lambda content: content.replace(b'"version":1', b'"version":2'), "feature format 2"),
+        ("manifest.json", lambda content: content.replace(b'"version":1', b'"version":3'), "feature format 3"),
     ]
     for number, (name, spoil, words) in enumerate(cases):
         store = write(tmp_path / str(number))

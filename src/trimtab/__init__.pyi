@@ -6,6 +6,11 @@ from .estimator import AdaptiveClassifier as AdaptiveClassifier
 from .features import FeatureStore as FeatureStore
 from .fusion import oracle_weights as oracle_weights
 from .guard.rules import Guard as Guard
+from .large_labels import TopPredictions as TopPredictions
+from .large_labels import run_top as run_top
+from .large_labels import shortlist as shortlist
+from .merging import MergingStream as MergingStream
+from .merging import merge as merge
 from .methods import list_methods as list_methods
 from .methods import make_method as make_method
 from .methods.boostadapter import BoostAdapter as BoostAdapter

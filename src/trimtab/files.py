@@ -6,6 +6,7 @@ The lowest layer beside `errors`. What costs time to import (rich, filelock, the
 import glob
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import time
@@ -205,7 +206,8 @@ def sweep(folder: Path, *, untouched: float = 0.0) -> None:
 def _appearing_whole(path: Path) -> Iterator[IO[bytes]]:
     """A file under a temporary name, which takes the name `path` once it is complete and on the disk."""
     refuse_special(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    # Not the process's number alone: machines that share a folder may have processes of the same number.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{PART}")
     try:
         with temporary.open("wb") as file:
             yield file

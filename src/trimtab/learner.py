@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
+from trimtab.engine.wide import WIDE, WideBank
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import Verdict
 from trimtab.guard.rules import Guard
@@ -33,6 +34,8 @@ class Learner:
         """Forget everything."""
         self.state: Any = self.method.new_state(self.task)
         self.fusion = self.method.new_fusion(self.task)
+        if self.guard and any(isinstance(bank, WideBank) for bank in self.state.banks()):
+            raise TrimtabError(f"Guards are for label sets of up to {WIDE:,} classes; start the stream without one.")
         self.watch = Watch(self.guard, self.task) if self.guard and self.state.arrays() else None
         self.good = Snapshot(self._learned_arrays()) if self.watch and self.watch.guard.snapshots else None
         self._seen = np.zeros(1, np.int64)

@@ -13,6 +13,7 @@ from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.given import inputs_of
 from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
+from trimtab.engine.wide import hold_like
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import figures_of
 from trimtab.guard.correction import correct
@@ -209,6 +210,7 @@ class Stream(Learner):
         """An independent stream that has learned the same: a snapshot to go back to."""
         self._refuse_half_learned()
         other = Stream(self.method, self.task, self.guard)
+        hold_like(other.state, self.arrays())
         fill(other.arrays(), self.arrays())
         other.note = self.note.copy()
         return other
@@ -248,6 +250,8 @@ class Stream(Learner):
                 f"not by {method.name} with {method.parameters()}."
             )
         stream = cls(method, task, None if saved.guard is None else make_guard(file, saved.guard))
+        if saved.arrays.keys() == stream.arrays().keys():
+            hold_like(stream.state, saved.arrays)
         live = stream.arrays()
         if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in saved.arrays.items()}:
             raise TrimtabError(f"{path} does not hold the arrays that {method.name} keeps; save the state again.")

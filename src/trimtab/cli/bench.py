@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trimtab.cli.options import Changes, Json, SkipExisting, ViewBudget, Workers, choices
+from trimtab.cli.options import Address, Changes, Engine, Json, SkipExisting, ViewBudget, Workers, choices, on_ray
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.study.bench import Plan
+    from trimtab.study.bench.workers import Elsewhere
 
 _log = logging.getLogger(__name__)
 
-Stores = Annotated[list[Path], typer.Argument(metavar="FEATURES", help="Feature stores made by `trimtab encode`.")]
+Stores = Annotated[list[str], typer.Argument(metavar="FEATURES", help="Feature stores made by `trimtab encode`.")]
 Methods = Annotated[str, typer.Option(help="Comma-separated names, or all; zero_shot always runs.")]
 Seeds = Annotated[int, typer.Option("--orders", help="How many orders of each kind are drawn.")]
 Order = Annotated[
@@ -51,6 +52,8 @@ def bench(
     json: Json = False,
     images: Images = None,
     view_budget: ViewBudget = None,
+    engine: Engine = "local",
+    address: Address = None,
 ) -> None:
     """Run methods on feature stores, in several orders.
 
@@ -61,14 +64,16 @@ def bench(
       trimtab bench features/cifar10 -o results/
       trimtab bench features/* --methods mcp,tda --orders 5 --weights auto
       trimtab bench features/cifar10 --set mcp.align_slots=5 --order dirichlet:0.1
+      trimtab bench /shared/features/* --engine ray --address auto
     """  # noqa: D301
     from trimtab.cli.output import folder_for, show_json
+    from trimtab.storage import is_url
     from trimtab.study.bench import make_plan
     from trimtab.study.bench.tuned import TunedParameters
 
     folder_for(out, "the records")
     plan = make_plan(
-        stores,
+        [store if is_url(store) else Path(store) for store in stores],
         words(methods, "--methods"),
         orders=order,
         seeds=orders,
@@ -78,7 +83,12 @@ def bench(
         images=images or [],
         view_budget=view_budget,
     )
-    ran = run_with_progress("bench", plan, out, workers, skip_existing)
+    elsewhere: Elsewhere | None = None
+    if on_ray(engine, address):
+        from trimtab.cluster.bench import runs_on_ray
+
+        elsewhere = runs_on_ray(address, workers)
+    ran = run_with_progress("bench", plan, out, workers, skip_existing, elsewhere)
     if json:
         show_json({"folder": out, **asdict(ran)})
     else:
@@ -97,7 +107,9 @@ class Ran:
     failed: list[dict[str, Any]]
 
 
-def run_with_progress(verb: str, plan: "Plan", out: Path, workers: int | None, skip_existing: bool) -> Ran:
+def run_with_progress(
+    verb: str, plan: "Plan", out: Path, workers: int | None, skip_existing: bool, elsewhere: "Elsewhere | None" = None
+) -> Ran:
     """Run a plan and show how far it is, then say what failed and why."""
     from trimtab.cli.progress import progress
     from trimtab.files import say
@@ -121,7 +133,7 @@ def run_with_progress(verb: str, plan: "Plan", out: Path, workers: int | None, s
             failed.extend(_failure(record) for record in bad)
             _log.info("%s: %s", run, "; ".join(record.reason for record in bad) or "done")
 
-        made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done)
+        made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done, elsewhere=elsewhere)
     for what in dict.fromkeys(f"failed: {one['method']} on {one['dataset']}: {one['reason']}" for one in failed):
         say(what)
     say(f"{len(made)} {'record' if len(made) == 1 else 'records'} written to {out}.")

@@ -31,6 +31,7 @@ VERBS: tuple[str, ...] = (
     "encode",
     "learn",
     "bench",
+    "adapt",
     "report",
     "compare",
     "plot",

@@ -91,3 +91,18 @@ Workers = Annotated[int | None, typer.Option(help="Single-threaded processes; as
 SkipExisting = Annotated[
     bool, typer.Option("--skip-existing/--redo", help="Keep the records that are there, or run everything again.")
 ]
+Engine = Annotated[
+    str, typer.Option(help="Where it runs: local, or ray (a cluster).", autocompletion=choices("local", "ray"))
+]
+Address = Annotated[
+    str | None, typer.Option(help="Ray cluster: host:port, ray://host:port or auto; one of its own if not given.")
+]
+
+
+def on_ray(engine: str, address: str | None) -> bool:
+    """Whether --engine says ray; an address alone says so, too."""
+    from trimtab.errors import TrimtabError
+
+    if engine not in ("local", "ray"):
+        raise TrimtabError(f"--engine is local or ray, not {engine!r}.")
+    return engine == "ray" or address is not None

@@ -67,6 +67,10 @@ class FileImages:
         """Image `index` as (H, W, 3) RGB bytes."""
         return decode(self.paths[index], enough=self.enough)
 
+    def part(self, indices: Sequence[int]) -> "FileImages":
+        """Some of them, numbered from 0: what another machine needs."""
+        return FileImages([self.paths[index] for index in indices])
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedImages:
@@ -80,6 +84,10 @@ class EncodedImages:
         """Image `index` as (H, W, 3) RGB bytes."""
         return decoded_bytes(self.blobs[index], self.ids[index], self.enough)
 
+    def part(self, indices: Sequence[int]) -> "EncodedImages":
+        """Some of them, numbered from 0."""
+        return EncodedImages([self.blobs[i] for i in indices], [self.ids[i] for i in indices])
+
 
 @dataclass(frozen=True, eq=False)
 class GrayImages:
@@ -90,6 +98,10 @@ class GrayImages:
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) bytes."""
         return np.repeat(self.pixels[index][..., None], 3, axis=2)
+
+    def part(self, indices: Sequence[int]) -> "GrayImages":
+        """Some of them, numbered from 0."""
+        return GrayImages(self.pixels[np.asarray(indices)])
 
 
 def no_larger_than(load: Load, enough: int) -> Load:

@@ -45,6 +45,10 @@ class TarImages:
         """Image `index` as (H, W, 3) RGB bytes."""
         return decoded_bytes(self.members[index].read(), self.ids[index], self.enough)
 
+    def part(self, indices: Sequence[int]) -> "TarImages":
+        """Some of them, numbered from 0: what another machine needs."""
+        return TarImages([self.members[i] for i in indices], [self.ids[i] for i in indices])
+
 
 def from_webdataset(place: str | Path, class_names: Sequence[str] | None = None) -> ImageSet:
     """The images of a folder of shards (or of its test folder), or of a pattern such as "data/test-{000..009}.tar".

@@ -1,6 +1,7 @@
 """Features that someone else has made, as arrays, into a store."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,20 @@ ROWS_AT_A_TIME = 1024
 SHORTEST = 1e-6  # the engine's own limit; a constant is no reason to load the engine
 
 
+class ArrayRows(ABC):
+    """Rows that lie in several arrays: (N, V, d), read by slices."""
+
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        """(n, V, d)."""
+
+
 def write_arrays(
     path: str | Path,
-    features: ArrayLike,
+    features: "ArrayLike | ArrayRows",
     labels: ArrayLike | None,
     text: ArrayLike,
     class_names: Sequence[str],
@@ -31,16 +43,18 @@ def write_arrays(
     encoder: str = "imported",
     encoder_fingerprint: str | None = None,
     dtype: str = "float16",
+    shard_images: int | None = None,
 ) -> None:
     """Write (N, d) or (N, V, d) `features` and (C, d) `text` as a store; rows are made unit, labels may be None.
 
     `features` may be a memory map: it is read in blocks. Without an `encoder_fingerprint` the features' own hash is
     taken, so that the same arrays make the same store and other arrays a different one.
     """
-    rows = features if isinstance(features, np.ndarray) else arguments.numbers("features", features)
-    if rows.ndim == 2:
+    given = isinstance(features, np.ndarray | ArrayRows)
+    rows: NDArray[Any] | ArrayRows = features if given else arguments.numbers("features", features)  # type: ignore[assignment]
+    if isinstance(rows, np.ndarray) and rows.ndim == 2:
         rows = rows[:, None, :]
-    if rows.ndim != 3 or 0 in rows.shape or rows.dtype.kind != "f":
+    if len(rows.shape) != 3 or 0 in rows.shape or rows.dtype.kind != "f":
         raise TrimtabError(
             f"features must be numbers of shape (images, d) or (images, views, d), not {rows.dtype} {rows.shape}."
         )
@@ -66,7 +80,7 @@ def write_arrays(
     )
     if len(info.ids) != images:
         raise TrimtabError(f"There are {images} rows of features but {len(info.ids)} ids or labels.")
-    with FeatureWriter(path, info, prototypes) as writer:
+    with FeatureWriter(path, info, prototypes, shard_images=shard_images) as writer:
         for start in range(writer.next_image, images, ROWS_AT_A_TIME):
             block = _unit(rows[start : start + ROWS_AT_A_TIME], start)
             writer.add(range(start, start + len(block)), block, [])
@@ -103,10 +117,10 @@ def _unit(rows: NDArray[Any], first: int, what: str = "features") -> NDArray[np.
     return unit
 
 
-def _checked_hash(rows: NDArray[Any]) -> str:
+def _checked_hash(rows: "NDArray[Any] | ArrayRows") -> str:
     """A hash of all rows, after each was found to have a direction."""
     digest = hashlib.sha256(f"{rows.dtype} {rows.shape}".encode())
-    for start in range(0, len(rows), ROWS_AT_A_TIME):
+    for start in range(0, rows.shape[0], ROWS_AT_A_TIME):
         block = rows[start : start + ROWS_AT_A_TIME]
         _unit(block, start)
         digest.update(np.ascontiguousarray(block).tobytes())

@@ -3,27 +3,32 @@
 A finished store holds manifest.json, text.npy and shards of features, (rows, V, d) each, in NumPy's own file format.
 The manifest names every other file with its size and checksum, and carries a checksum of itself. An unfinished store
 has the same under the name unfinished.json, without shards.
+
+Version 1 lists every image in the manifest. Version 2, of large stores, keeps names, labels and domains beside each
+shard (see `columns`), and the manifest has only a checksum of each column.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
+from trimtab.features.columns import Column, column_sha256
+from trimtab.features.shard import Shard, canonical
+from trimtab.storage import Folder
 
 FORMAT = "trimtab-features"
-VERSION = 1
+VERSIONS = (1, 2)
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 TEXT = "text.npy"
 JPEG_SIDE = "JPEG files at least"  # what preprocessing calls the pixels that a large file keeps when it is decoded
 DTYPES = ("float16", "float32")
+COLUMNS = ("labels", "ids", "domains")
 
 
 @dataclass(frozen=True)
@@ -44,15 +49,15 @@ class StoreInfo:
     dtype: str
     logit_scale: float
     class_names: tuple[str, ...]
-    labels: tuple[int, ...]  # (N,), -1 where unknown
-    ids: tuple[str, ...]  # (N,)
-    domains: tuple[str, ...] | None = None  # (N,)
+    labels: tuple[int, ...] | Column  # (N,), -1 where unknown
+    ids: tuple[str, ...] | Column  # (N,)
+    domains: tuple[str, ...] | Column | None = None  # (N,)
 
     def __post_init__(self) -> None:
         if not isinstance(self.dtype, str) or self.dtype not in DTYPES:
             raise TrimtabError(f"Features are stored as {' or '.join(DTYPES)}, not as {arguments.shown(self.dtype)}.")
         for name in ("class_names", "labels", "ids", "domains"):
-            if name != "domains" or self.domains is not None:
+            if (name != "domains" or self.domains is not None) and not isinstance(getattr(self, name), Column):
                 arguments.instance(name, getattr(self, name), tuple, "a tuple")
         arguments.whole("views", self.views, least=1)
         arguments.whole("dim", self.dim, least=1)
@@ -61,6 +66,8 @@ class StoreInfo:
         for name, found in (("labels", self.labels), ("domains", self.domains)):
             if found is not None and len(found) != images:
                 raise TrimtabError(f"There are {images} images but {len(found)} {name}; give one for each image.")
+        if isinstance(self.labels, Column):
+            return  # checked when its store was written, and by their checksum when they are read
         wrong = [label for label in self.labels if type(label) is not int or not -1 <= label < len(self.class_names)]
         if wrong:
             raise TrimtabError(
@@ -92,16 +99,6 @@ class StoreInfo:
 
 
 @dataclass(frozen=True)
-class Shard:
-    """One file of features."""
-
-    file: str
-    rows: int
-    size: int  # bytes
-    sha256: str
-
-
-@dataclass(frozen=True)
 class Manifest:
     """A store's description of itself; `skipped` holds (id, reason) of images that could not be read."""
 
@@ -109,14 +106,19 @@ class Manifest:
     shards: tuple[Shard, ...]
     skipped: tuple[tuple[str, str], ...]
     text_sha256: str
+    images_per_shard: int | None = None  # of version 2
 
     def content(self) -> dict[str, Any]:
         """As JSON, without the checksum."""
+        described = {field.name: getattr(self.info, field.name) for field in fields(self.info)}
+        if self.images_per_shard is not None:
+            described["columns"] = {name: column_sha256(described.pop(name)) for name in COLUMNS}
+            described |= {"images": len(self.info.ids), "images_per_shard": self.images_per_shard}
         return {
             "format": FORMAT,
-            "version": VERSION,
-            **{field.name: getattr(self.info, field.name) for field in fields(self.info)},  # `asdict` copies every name
-            "shards": [asdict(shard) for shard in self.shards],
+            "version": 1 if self.images_per_shard is None else 2,
+            **described,
+            "shards": [shard.entry() for shard in self.shards],
             "skipped": self.skipped,
             "text_sha256": self.text_sha256,
         }
@@ -127,33 +129,31 @@ class Manifest:
         return hashlib.sha256(canonical(self.content())).hexdigest()
 
 
-def canonical(content: Mapping[str, Any]) -> bytes:
-    """JSON with one spelling only, so that equal content has equal bytes; in ASCII, as file names need not be UTF-8."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-
-
-def write_manifest(path: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Folder, name: str, manifest: Manifest) -> None:
     """Write it with its checksum; under the name MANIFEST it makes the store a finished one."""
-    write_whole(path, canonical({**manifest.content(), "checksum": manifest.checksum}))
+    folder.write(name, canonical({**manifest.content(), "checksum": manifest.checksum}))
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_manifest(folder: Folder, name: str) -> Manifest:
     """What `write_manifest` wrote, or one sentence on why it cannot be trusted."""
-    again = f"delete {path.parent} and encode again"
+    path, again = f"{folder}/{name}", f"delete {folder} and encode again"
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(folder.read(name))
         if content["format"] != FORMAT:
             raise TrimtabError(f"{path} does not describe a feature store of trimtab; give the folder that does.")
-        if content["version"] != VERSION:
+        if content["version"] not in VERSIONS:
+            known = " and ".join(map(str, VERSIONS))
             raise TrimtabError(
-                f"{path.parent} has feature format {content['version']}, this trimtab reads {VERSION}; "
+                f"{folder} has feature format {content['version']}, this trimtab reads {known}; "
                 "use the version that made it, or encode again."
             )
+        shards = tuple(Shard(**shard) for shard in content["shards"])
         manifest = Manifest(
-            info=_info_from(content),
-            shards=tuple(Shard(**shard) for shard in content["shards"]),
+            info=_info_from(content, folder, shards),
+            shards=shards,
             skipped=tuple((str(name), str(reason)) for name, reason in content["skipped"]),
             text_sha256=content["text_sha256"],
+            images_per_shard=int(content["images_per_shard"]) if content["version"] == 2 else None,
         )
         if content["checksum"] != manifest.checksum:
             raise TrimtabError(f"{path} was changed after it was written (its checksum differs); {again}.")
@@ -166,11 +166,17 @@ def read_manifest(path: Path) -> Manifest:
     return manifest
 
 
-def _info_from(content: Mapping[str, Any]) -> StoreInfo:
+def _info_from(content: Mapping[str, Any], folder: Folder, shards: tuple[Shard, ...]) -> StoreInfo:
     """Whatever is wrong with it is a ValueError here: the file is damaged, the user has given nothing wrong."""
-    values = {field.name: content[field.name] for field in fields(StoreInfo)}
-    for name in ("class_names", "labels", "ids", "domains"):
-        values[name] = None if values[name] is None else tuple(values[name])
+    listed = dict(content)
+    if content["version"] == 2:
+        images, sums = int(content["images"]), content["columns"]
+        for name in COLUMNS:
+            listed[name] = None if sums[name] is None else Column(folder, shards, name, images, sums[name])
+    values = {field.name: listed[field.name] for field in fields(StoreInfo)}
+    for name in ("class_names", *COLUMNS):
+        if values[name] is not None and not isinstance(values[name], Column):
+            values[name] = tuple(values[name])
     try:
         return StoreInfo(**values)
     except TrimtabError as error:

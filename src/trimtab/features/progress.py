@@ -7,7 +7,6 @@ encoded again.
 """
 
 import hashlib
-import io
 import json
 import time
 from collections.abc import Mapping
@@ -19,20 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import TrimtabError
-from trimtab.features.manifest import Shard, StoreInfo, canonical
+from trimtab.features.layout import Layout
+from trimtab.features.manifest import StoreInfo
+from trimtab.features.shard import Shard, as_npy, canonical, shard_file
 from trimtab.files import write_whole
 
 PROGRESS = "progress.json"
-VIEWS_PER_SHARD = 4096  # 4 MB of float16 at 512 dimensions: few files, and little to read for a few rows
 SECONDS_BETWEEN_SAVES = 30.0  # what a kill may cost
 
 
 class Progress:
     """Takes images in order and keeps them safe. `images` is how many it has: the number of the next one."""
 
-    def __init__(self, folder: Path, info: StoreInfo) -> None:
+    def __init__(self, folder: Path, info: StoreInfo, layout: Layout) -> None:
         self._folder, self._info = folder, info
-        self._per_shard = max(1, VIEWS_PER_SHARD // info.views)
+        self._per_shard = layout.images_per_shard
         self.images = 0
         self.shards: list[Shard] = []  # the full ones
         self.skipped: dict[int, str] = {}  # position -> reason
@@ -63,11 +63,11 @@ class Progress:
         if not self._unsaved:
             return
         content = as_npy(np.stack(self._rows)) if self._rows else b""
-        name = f"shard-{len(self.shards):05d}.npy"
+        name = shard_file(len(self.shards))
         shard = Shard(name, len(self._rows), len(content), hashlib.sha256(content).hexdigest())
         if self._rows:
             write_whole(self._folder / name, content)
-        listed = [vars(entry) for entry in (*self.shards, shard)]
+        listed = [entry.entry() for entry in (*self.shards, shard)]
         progress = {"images": self.images, "shards": listed, "skipped": list(self.skipped.items())}
         progress["images_per_shard"] = self._per_shard
         write_whole(self._folder / PROGRESS, canonical({**progress, "checksum": _checksum(progress)}))
@@ -120,10 +120,3 @@ class Progress:
 
 def _checksum(progress: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical(progress)).hexdigest()
-
-
-def as_npy(array: NDArray[Any]) -> bytes:
-    """The content of a .npy file."""
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()

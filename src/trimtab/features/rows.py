@@ -1,8 +1,7 @@
-"""The rows of a store, as one array that lies in many memory-mapped files."""
+"""The rows of a store, as one array that lies in many files: memory-mapped, or read from where a URL leads."""
 
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.errors import TrimtabError
 from trimtab.features.manifest import Manifest
+from trimtab.storage import Folder
 
 OPEN_SHARDS = 16  # mapped at once: bounds both the open files and the memory that a long walk keeps
 
@@ -27,7 +27,7 @@ class ShardedRows:
 
     rows_checked = True
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
         self._folder, self._shards = folder, manifest.shards
         self._starts = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
         self._map = lru_cache(OPEN_SHARDS)(self._map_shard)
@@ -60,11 +60,11 @@ class ShardedRows:
             taken[here] = self._map(int(shard))[chosen[here] - self._starts[shard]]
         return taken
 
-    def _map_shard(self, number: int) -> Rows:
+    def _map_shard(self, number: int) -> Any:
         shard = self._shards[number]
-        path = self._folder / shard.file
+        path = f"{self._folder}/{shard.file}"
         try:
-            rows: Rows = np.load(path, mmap_mode="r", allow_pickle=False)
+            rows = self._folder.array(shard.file)
         except (OSError, ValueError, EOFError) as error:
             raise TrimtabError(
                 f"{path} cannot be read ({error}); restore it, or delete {self._folder} and encode again."

@@ -1,5 +1,6 @@
 """FeatureStore: features encoded once, then memory-mapped forever."""
 
+import io
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.features.arrays import write_arrays
+from trimtab.features.columns import Column, sums_of
 from trimtab.features.contexts import context_of
 from trimtab.features.manifest import MANIFEST, TEXT, UNFINISHED, Manifest, StoreInfo, read_manifest
 from trimtab.features.rows import Rows, Selection, ShardedRows
 from trimtab.features.towers import tower_of
-from trimtab.files import sha256_of
+from trimtab.storage import Folder, LocalFolder, folder_at
 from trimtab.task import Task
 from trimtab.text_tower import TextTower
 
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 class FeatureStore:
     """N images' features, (N, V, d), with labels, names, text prototypes and where all of it comes from."""
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.path = folder
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+        self.folder = folder
+        self.path: Path | str = folder.path if isinstance(folder, LocalFolder) else str(folder)
         self._manifest = manifest
         self.features = ShardedRows(folder, manifest)
 
@@ -40,12 +43,12 @@ class FeatureStore:
         class_names: Sequence[str] | None = None,
         verify: bool = False,
     ) -> "FeatureStore":
-        """Open a finished store.
+        """Open a finished store: a folder, or a URL that fsspec knows (s3://bucket/features, ...).
 
         `encoder` (or its fingerprint) and `class_names`, if given, must be those of the store. Missing and truncated
         files are always noticed; `verify` also reads everything and compares checksums.
         """
-        folder = arguments.place("path", path)
+        folder = folder_at("path", path)
         arguments.switch("verify", verify)
         store = cls(folder, _finished(folder))
         store._check_files()
@@ -103,15 +106,16 @@ class FeatureStore:
         """The number of feature dimensions, d."""
         return self.info.dim
 
-    @property
+    @cached_property
     def ids(self) -> tuple[str, ...]:
         """(N,) names of the images: paths, mostly."""
-        return self.info.ids
+        return self.info.ids if isinstance(self.info.ids, tuple) else tuple(self.info.ids)
 
-    @property
+    @cached_property
     def domains(self) -> tuple[str, ...] | None:
         """(N,) names of the images' styles, where the data set has them."""
-        return self.info.domains
+        domains = self.info.domains
+        return domains if domains is None or isinstance(domains, tuple) else tuple(domains)
 
     @property
     def skipped(self) -> tuple[tuple[str, str], ...]:
@@ -126,14 +130,15 @@ class FeatureStore:
     @cached_property
     def labels(self) -> NDArray[np.int64]:
         """(N,) class indices, -1 where unknown."""
-        labels = np.array(self.info.labels, dtype=np.int64)
+        listed = self.info.labels
+        labels = listed.array() if isinstance(listed, Column) else np.array(listed, dtype=np.int64)
         labels.setflags(write=False)
         return labels
 
     @cached_property
     def text_prototypes(self) -> NDArray[np.float32]:
         """(C, d) unit rows."""
-        text: NDArray[np.float32] = np.load(self.path / TEXT, allow_pickle=False)
+        text: NDArray[np.float32] = np.load(io.BytesIO(self.folder.read(TEXT)), allow_pickle=False)
         return text
 
     def task(self, needs: Collection[str] = (), *, text_tower: TextTower | None = None) -> Task:
@@ -147,7 +152,7 @@ class FeatureStore:
             raise TrimtabError(f"{self.path} holds features and no {pixels[0]}, which this method needs.")
         if "text_tower" in needs and text_tower is None:
             text_tower = tower_of(
-                self.info.encoder, self.info.encoder_fingerprint, self.class_names, context_of(self.path)
+                self.info.encoder, self.info.encoder_fingerprint, self.class_names, context_of(self.folder)
             )
         return Task(self.class_names, self.text_prototypes, self.info.logit_scale, text_tower)
 
@@ -175,22 +180,25 @@ class FeatureStore:
     def verify(self) -> None:
         """Read every byte and compare it with the checksums; refuse at the first difference."""
         for shard in self._manifest.shards:
-            if sha256_of(self.path / shard.file) != shard.sha256:
-                raise self._damaged(self.path / shard.file, "was changed after it was written")
+            for file, expected in sums_of(shard).items():
+                if self.folder.sha256(file) != expected:
+                    raise self._damaged(file, "was changed after it was written")
 
     def _check_files(self) -> None:
+        sizes = self.folder.sizes()
         for shard in self._manifest.shards:
-            path = self.path / shard.file
-            found = path.stat().st_size if path.is_file() else None
+            found = sizes.get(shard.file)
             if found != shard.size:
                 what = "is missing" if found is None else f"is truncated or changed ({found:,} of {shard.size:,} bytes)"
-                raise self._damaged(path, what)
-        text = self.path / TEXT
-        if not text.is_file() or sha256_of(text) != self._manifest.text_sha256:
-            raise self._damaged(text, "is missing or was changed after it was written")
+                raise self._damaged(shard.file, what)
+            missing = next((file for file in sums_of(shard) if file not in sizes), None)
+            if missing is not None:
+                raise self._damaged(missing, "is missing")
+        if sizes.get(TEXT, -1) < 0 or self.folder.sha256(TEXT) != self._manifest.text_sha256:
+            raise self._damaged(TEXT, "is missing or was changed after it was written")
 
-    def _damaged(self, path: Path, what: str) -> TrimtabError:
-        return TrimtabError(f"{path} {what}; restore it, or delete {self.path} and encode again.")
+    def _damaged(self, file: str, what: str) -> TrimtabError:
+        return TrimtabError(f"{self.path}/{file} {what}; restore it, or delete {self.path} and encode again.")
 
     def _check_encoder(self, encoder: "Encoder | str") -> None:
         named = (getattr(encoder, "fingerprint", None), getattr(encoder, "name", None))
@@ -216,14 +224,15 @@ class FeatureStore:
         )
 
 
-def _finished(folder: Path) -> Manifest:
+def _finished(folder: Folder) -> Manifest:
     """The manifest of a finished store, or one sentence on why there is none."""
-    if not folder.is_dir():
-        raise TrimtabError(f"There is no feature store at {folder}; make one with `trimtab encode`.")
-    if (folder / MANIFEST).is_file():
-        return read_manifest(folder / MANIFEST)
-    if (folder / UNFINISHED).is_file():
+    sizes = folder.sizes()
+    if sizes.get(MANIFEST, -1) >= 0:
+        return read_manifest(folder, MANIFEST)
+    if sizes.get(UNFINISHED, -1) >= 0:
         raise TrimtabError(
             f"The feature store at {folder} is unfinished; run the same `trimtab encode` again to continue."
         )
+    if not sizes and not (isinstance(folder, LocalFolder) and folder.path.is_dir()):
+        raise TrimtabError(f"There is no feature store at {folder}; make one with `trimtab encode`.")
     raise TrimtabError(f"{folder} is not a feature store (it has no {MANIFEST}); make one with `trimtab encode`.")

@@ -32,6 +32,8 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, slots
 from trimtab.engine.readouts import AffinitySums, NegativePenalties
 from trimtab.engine.state import State
+from trimtab.engine.wide import WideBank
+from trimtab.engine.wide_readouts import kind_for
 from trimtab.methods.base import CacheMethod
 from trimtab.methods.facts import (
     CACHE,
@@ -144,11 +146,12 @@ class TDA(CacheMethod):
 
     def new_state(self, task: Task) -> TDAState:
         """Two empty caches."""
-        bank = Bank(task.classes, task.dim, {"positive": self.positive_slots, "negative": self.negative_slots})
+        kind = kind_for(task.classes)
+        bank = kind.bank(task.classes, task.dim, {"positive": self.positive_slots, "negative": self.negative_slots})
         return TDAState(
             bank=bank,
-            support=AffinitySums(bank, bank.sections["positive"], self.positive_alpha, self.positive_beta),
-            penalties=NegativePenalties(
+            support=kind.affinity_sums(bank, bank.sections["positive"], self.positive_alpha, self.positive_beta),
+            penalties=kind.negative_penalties(
                 bank,
                 bank.sections["negative"],
                 self.negative_alpha,
@@ -176,6 +179,10 @@ class TDA(CacheMethod):
         if not self.writes_first:
             return None
         plain, bank = self.query == "plain", state.bank
+        if isinstance(bank, WideBank):  # whose slots come and go; the parts of a block are still made at once
+            for image in block:
+                self.observe(image, state)
+            return self._parts_of(block, state)
         _walk(
             bank.compiled(),
             door.ReadOuts(door.NO_MEANS, state.support.compiled(), door.NO_RETRIEVED, state.penalties.compiled()),
@@ -187,6 +194,10 @@ class TDA(CacheMethod):
             float(self.entropy_low),
             float(self.entropy_high),
         )
+        return self._parts_of(block, state)
+
+    def _parts_of(self, block: Block, state: TDAState) -> dict[str, Array]:
+        """What each image of a block found after its own write."""
         return {"adapted": softmax(block.logits + state.support.of_block() - state.penalties.of_block())}
 
     def logits(self, image: Image, state: TDAState) -> Array:

@@ -36,6 +36,8 @@ from trimtab.engine.parameters import choice, number, number_or_none, slots, swi
 from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
+from trimtab.engine.wide import WideBank
+from trimtab.engine.wide_readouts import kind_for
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import CacheMethod, WeighedMethod
 from trimtab.methods.facts import EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, Templates
@@ -235,14 +237,15 @@ class ThreeCaches(State):
     def empty(cls, rules: ThreeCacheMethod, task: Task) -> "ThreeCaches":
         """No items beside the text prototypes."""
         sections = {"entropy": rules.entropy_slots, "align": rules.align_slots, "negative": rules.negative_slots}
-        bank = Bank(task.classes, task.dim, sections, anchors=task.text_prototypes, lifetime=rules.lifetime)
+        kind = kind_for(task.classes)
+        bank = kind.bank(task.classes, task.dim, sections, anchors=task.text_prototypes, lifetime=rules.lifetime)
         items = slice(1, bank.sections["align"].stop)
         return cls(
             bank=bank,
-            visual=MeanProducts(bank, items),
-            reflected=AffinitySums(bank, bank.sections["entropy"], *rules.affinity),
-            retrieved=RetrievalCosines(bank, slice(0, items.stop), rules.retrieval_beta),
-            penalties=NegativePenalties(
+            visual=kind.mean_products(bank, items),
+            reflected=kind.affinity_sums(bank, bank.sections["entropy"], *rules.affinity),
+            retrieved=kind.retrieval_cosines(bank, slice(0, items.stop), rules.retrieval_beta),
+            penalties=kind.negative_penalties(
                 bank,
                 bank.sections["negative"],
                 rules.negative_alpha,
@@ -269,6 +272,10 @@ class ThreeCaches(State):
 
         Each image's column of the read-outs is then what it found after its own writes.
         """
+        if isinstance(self.bank, WideBank):  # whose slots come and go; the parts of a block are still made at once
+            for image in block:
+                self.write(image, rules)
+            return self.visual.compiled().since
         spans = self.bank.sections
         means = self.visual.compiled()
         walk(

@@ -15,8 +15,10 @@ from trimtab.data.fetched.fashion import fashion_mnist
 from trimtab.data.fetched.groceries import groceries
 from trimtab.data.folder import image_folder, unlabeled_images
 from trimtab.data.huggingface import from_huggingface
+from trimtab.data.remote import image_folder_at
 from trimtab.data.webdataset import from_webdataset
 from trimtab.errors import TrimtabError
+from trimtab.storage import is_url
 
 
 class FreeSet(NamedTuple):
@@ -35,8 +37,10 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
 
     One of the paper's 15 below `root` ("caltech101"), or one that is fetched ("cifar10", "groceries", "emoji", ...),
     either of them corrupted if wanted ("cifar10+noise:3"); or the user's own ("folder:PATH", "unlabeled:PATH",
-    "hf:ID_OR_FOLDER@SPLIT", "webdataset:PATH"), where "folder:" may be left out.
+    "hf:ID_OR_FOLDER@SPLIT", "webdataset:PATH"), where "folder:" may be left out; or a folder behind a URL ("s3://...").
     """
+    if is_url(name):
+        return image_folder_at(name)
     kind, colon, place = arguments.text("the data set's name", name).partition(":")
     if colon and kind in OWN:
         if not place:

@@ -4,6 +4,7 @@ They are published in two forms: records of bytes, and pickled Python dictionari
 """
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +48,10 @@ class PlanarImages:
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (32, 32, 3) bytes."""
         return self.pixels[index].reshape(3, 32, 32).transpose(1, 2, 0).copy()
+
+    def part(self, indices: Sequence[int]) -> "PlanarImages":
+        """Some of them, numbered from 0."""
+        return PlanarImages(self.pixels[np.asarray(indices)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,6 +33,7 @@ ONE_THREAD = dict.fromkeys(
 UNGUARDED = 77  # the exit code of a worker that met `run_plan` while it was reading the user's script
 
 OnDone = Callable[[Run, Sequence[Record]], None]
+Elsewhere = Callable[[Sequence[Run]], Iterator[tuple[Run, list[Record]]]]
 
 
 def run_plan(
@@ -42,11 +43,12 @@ def run_plan(
     workers: int | None = None,
     skip_existing: bool = True,
     on_done: OnDone | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> list[Record]:
     """Run what is not there yet, write each record as soon as it is made, and return the new ones.
 
     `workers` processes work side by side (all cores if None); with one, everything runs in this process. `on_done` is
-    called after each run.
+    called after each run. `elsewhere` runs them in place of this machine (`trimtab.cluster.bench`).
     """
     if getattr(current_process(), "_inheriting", False):  # as multiprocessing itself recognizes it
         os._exit(UNGUARDED)  # at once: nothing of the script may run a second time, and the parent explains
@@ -59,7 +61,11 @@ def run_plan(
     remaining = still_to_run(root, plan.runs) if skip_existing else list(plan.runs)
     count = min(workers or os.cpu_count() or 1, max(len(remaining), 1))
     made: list[Record] = []
-    for run, records in _here(remaining) if count == 1 else _side_by_side(remaining, count):
+    if elsewhere is not None:
+        done = elsewhere(remaining)
+    else:
+        done = _here(remaining) if count == 1 else _side_by_side(remaining, count)
+    for run, records in done:
         for record in records:
             write_record(record, root / run.file_of(record.about.weights))
         made.extend(records)

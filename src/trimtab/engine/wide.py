@@ -1,0 +1,307 @@
+"""WideBank: a bank for label sets so large that most classes never hold anything.
+
+A dense bank of MCP takes 1 GB at 21,000 classes and 48 GB at a million, and its products are 24 times the text's. Here
+a class gets its slots when something is first written into it, and products, read-outs and memory are those of the
+classes that hold something. What an empty class would read out is known without slots: nothing, or its text, whose
+products the block has already. So every number is the dense bank's, to rounding.
+
+It has the interface of `Bank`: scores, sources and occupied are plain (C, K) arrays; features and gram are looked up by
+class. Read-outs that follow it are in wide_readouts.py.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine import door
+from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.bank import Bank, _Overwritten
+from trimtab.engine.block import Block, Image
+from trimtab.engine.state import State
+from trimtab.errors import TrimtabError
+
+WIDE = 16_384  # classes, from which on a bank is wide
+FIRST_ROOM = 256  # classes that get slots before the first growth
+WRITES_PER_IMAGE = 3  # classes that one image may open at most: its own, the vote's, and the one after reflection
+BLOCKS_OF_LOGITS = 24  # (C, block) arrays of float32 that are alive at once, measured; for the estimate of memory
+
+
+class ByClass:
+    """Rows that are kept for some classes, indexed by class; a class without a row reads as zeros, and its anchor."""
+
+    def __init__(self, bank: "WideBank", rows: Array, anchors: Array | None = None) -> None:
+        self._bank, self._rows, self._anchors = bank, rows, anchors
+        self.shape = (bank.classes, *rows.shape[1:])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        label, *rest = key if isinstance(key, tuple) else (key,)
+        self._rows[self._bank.row_of[label]][tuple(rest)] = value
+
+    def __getitem__(self, key: Any) -> Array:
+        label, *rest = key if isinstance(key, tuple) else (key,)
+        if isinstance(label, slice):
+            label = range(self.shape[0])[label]
+        if isinstance(label, int | np.integer):
+            found: Array = self._row(int(label))[tuple(rest)]
+            return found
+        return np.stack([self._row(int(each))[tuple(rest)] for each in label])
+
+    def _row(self, label: int) -> Array:
+        place = self._bank.row_of[label]
+        if place >= 0:
+            held: Array = self._rows[place]
+            return held
+        row: Array = np.zeros(self.shape[1:], np.float32)
+        if self._anchors is not None:
+            row[0] = self._anchors[label]
+        return row
+
+
+class WideBank(Bank):
+    """C x K slots of which only those of the classes that were written exist."""
+
+    def __init__(
+        self,
+        classes: int,
+        dim: int,
+        sections: Mapping[str, int],
+        anchors: Array | None = None,
+        lifetime: int = 0,
+    ) -> None:
+        like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
+        self.sections, self.products, slots = like.sections, like.products, like.scores.shape[1]
+        self._block, self._among, self._followers = like._block, like._among, like._followers
+        self._first_slot, self._lifetime = like._first_slot, lifetime
+        self.births, self.arrivals = np.zeros((classes, slots), np.int64), np.zeros(classes, np.int64)
+        self._overwritten, self._arrived = None, self.arrivals
+        self._opened: list[int] = []  # classes that got their row while the bank is held
+        _refuse_too_large(classes, dim)
+        self.classes, self._anchors = classes, anchors
+        self.scores = np.zeros((classes, slots), np.float32)
+        self.sources = np.full((classes, slots), -1, np.int64)
+        self.occupied = np.zeros((classes, slots), np.float32)
+        if anchors is not None:
+            self.occupied[:, 0] = 1
+        self.row_of = np.full(classes, -1, np.int32)  # class -> row below
+        self.used_rows = 0  # rows in use
+        self.members = np.zeros(0, np.int64)  # row -> class
+        self.rows: Array = np.zeros((0, slots, dim), np.float32)
+        self.grams: Array = np.zeros((0, slots, slots), np.float32)
+        self.used: Array = np.zeros((0, slots), np.float32)  # occupied, by row
+        self.make_room(FIRST_ROOM)
+
+    @property
+    def features(self) -> ByClass:  # type: ignore[override]
+        """(C, K, d), by class."""
+        return ByClass(self, self.rows, self._anchors)
+
+    @property
+    def gram(self) -> ByClass:  # type: ignore[override]
+        """(C, K, K), by class."""
+        return ByClass(self, self.grams)
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """What is saved: of the classes that hold something, and one row per class of what is small."""
+        return {
+            "features": self.rows[: self.used_rows],
+            "gram": self.grams[: self.used_rows],
+            "classes": self.members[: self.used_rows],
+            "row_of": self.row_of,
+            "scores": self.scores,
+            "sources": self.sources,
+            "occupied": self.occupied,
+            "births": self.births,
+            "arrivals": self.arrivals,
+        }
+
+    def make_room(self, count: int) -> None:
+        """Let so many classes have slots; it doubles, so that growing costs little in all."""
+        if count <= len(self.rows):
+            return
+        size = min(max(count, 2 * len(self.rows)), self.classes)
+        self.rows, self.grams = grown(self.rows, size), grown(self.grams, size)
+        self.used, self.members = grown(self.used, size), grown(self.members, size)
+        for follower in self._followers:
+            grow = getattr(follower, "grow", None)
+            if grow is not None:
+                grow(size)
+
+    def open(self, block: Block) -> None:
+        """Compute the products of a block's images with every slot that exists, and with each other."""
+        self.used[: self.used_rows] = self.occupied[self.members[: self.used_rows]]
+        self.make_room(min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes))
+        _, slots, dim = self.rows.shape
+        room = min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes)
+        self.products = np.empty((room, slots, len(block)), np.float32)
+        known = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)
+        np.matmul(
+            known, block.queries.T, out=self.products[: self.used_rows].reshape(self.used_rows * slots, len(block))
+        )
+        self._among = block.queries @ block.queries.T
+        self._block = block
+        for follower in self._followers:
+            follower.open()
+
+    def compiled(self) -> door.Slots:
+        """What finding a slot needs; features, products and Gram matrices are by row, not by class."""
+        small = (self.scores, self.sources, self.occupied)
+        return door.Slots(
+            self.rows,
+            *small,
+            self.grams,
+            self.products,
+            self.open_block.queries,
+            self._among,
+            self.open_block.first,
+            self.births,
+            self.arrivals,
+            self._lifetime,
+        )
+
+    def write(
+        self,
+        label: int,
+        slot: int,
+        image: Image,
+        score: float,
+        *,
+        feature: Array | None = None,
+        payload: Array | None = None,
+    ) -> None:
+        """Put the image into a slot, over whatever it held; see `Bank.write`."""
+        row, place = self.row(image), self._row_for(label)
+        if self._overwritten is not None:
+            self._overwritten.append(self._held_by(label, slot, row))
+        for follower in self._followers:
+            follower.replacing(label, slot, row)
+        if feature is None:
+            self.rows[place, slot] = image.feature
+            self.products[place, slot, row:] = self._among[row, row:]
+            of_class = self.products[place, :, row]
+        else:
+            self.rows[place, slot] = feature
+            self.products[place, slot, row:] = image.block.queries[row:] @ feature
+            of_class = self.rows[place] @ feature
+        self.grams[place, slot] = of_class
+        self.grams[place, :, slot] = of_class
+        self.scores[label, slot], self.sources[label, slot] = score, image.position
+        self.births[label, slot] = self.arrivals[label]
+        self.occupied[label, slot] = self.used[place, slot] = 1
+        for follower in self._followers:
+            follower.written(label, slot, row, payload)
+
+    def _held_by(self, label: int, slot: int, row: int) -> _Overwritten:
+        place = int(self.row_of[label])
+        return _Overwritten(
+            label,
+            slot,
+            row,
+            self.rows[place, slot].copy(),
+            self.products[place, slot, row:].copy(),
+            self.grams[place, slot].copy(),
+            self.scores[label, slot],
+            self.sources[label, slot],
+            self.occupied[label, slot],
+            self.births[label, slot],
+        )
+
+    def _put_back(self) -> None:
+        overwritten, self._overwritten = self._overwritten or [], None
+        self.arrivals[:] = self._arrived
+        for label, slot, row, feature, products, gram, score, source, occupied, birth in reversed(overwritten):
+            place = int(self.row_of[label])
+            for follower in self._followers:
+                follower.replacing(label, slot, row)
+            self.rows[place, slot], self.products[place, slot, row:] = feature, products
+            self.grams[place, slot] = gram
+            self.grams[place, :, slot] = gram
+            self.scores[label, slot], self.sources[label, slot] = score, source
+            self.occupied[label, slot] = self.used[place, slot] = occupied
+            self.births[label, slot] = birth
+            for follower in self._followers:
+                follower.restored(label, slot, row)
+        for label in reversed(self._opened):  # the last row first, so that no row in between is left
+            self.used_rows -= 1
+            self.rows[self.used_rows], self.grams[self.used_rows] = 0, 0
+            self.members[self.used_rows], self.row_of[label] = 0, -1
+        self._opened.clear()
+
+    def place(self, label: int, feature: Array, position: int) -> None:
+        """Give a class an item that is known to be of it, between two blocks; see `Bank.place`."""
+        self._row_for(label)
+        super().place(label, feature, position)
+
+    @property
+    def open_block(self) -> Block:
+        """The block whose products are here."""
+        if self._block is None:
+            raise TrimtabError("No block is open, so nothing can be read out; call state.open(block) first.")
+        return self._block
+
+    def similarities(self, image: Image) -> Array:
+        """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""
+        found: Array = np.zeros(self.scores.shape, np.float32)
+        if self._anchors is not None:
+            found[:, 0] = image.logits / image.logit_scale
+        found[self.members[: self.used_rows]] = self.products[: self.used_rows, :, self.row(image)]
+        return found
+
+    def _row_for(self, label: int) -> int:
+        """The row of a class; a new one is empty but for its anchor."""
+        place = int(self.row_of[label])
+        if place >= 0:
+            return place
+        place = self.used_rows
+        self.make_room(place + 1)
+        self.used_rows += 1
+        self.row_of[label], self.members[place] = place, label
+        if self._overwritten is not None:
+            self._opened.append(label)
+        self.used[place] = self.occupied[label]
+        if self._block is not None:
+            self.products[place] = 0
+        if self._anchors is not None:
+            anchor = self._anchors[label]
+            self.rows[place, 0] = anchor
+            self.grams[place, 0, 0] = anchor @ anchor
+            if self._block is not None:
+                self.products[place, 0] = self._block.queries @ anchor
+        for follower in self._followers if self._block is not None else ():
+            opened = getattr(follower, "opened", None)
+            if opened is not None:
+                opened(label)
+        return place
+
+
+def hold_like(state: State, arrays: Arrays, prefix: str = "state.") -> None:
+    """Let the wide banks of a state have as many classes as the arrays hold that are about to be copied into it."""
+    for name, part in state._parts():
+        if isinstance(part, WideBank):
+            part.used_rows = len(arrays[f"{prefix}{name}.features"])
+            part.make_room(part.used_rows)
+        elif isinstance(part, State):
+            hold_like(part, arrays, f"{prefix}{name}.")
+
+
+def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """The array with room for `size` rows."""
+    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def _refuse_too_large(classes: int, dim: int) -> None:
+    """One sentence instead of a machine that swaps: a block's logits alone are classes x 64 numbers, several times."""
+    needed = classes * (4 * dim + 4 * 64 * BLOCKS_OF_LOGITS)
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else needed
+    if needed > available:
+        raise TrimtabError(
+            f"{classes:,} classes of {dim} dimensions need about {needed >> 30} GB, and this machine has "
+            f"{available >> 30}; take a shortlist of the classes first (trimtab.shortlist)."
+        )

@@ -1,0 +1,203 @@
+"""Streams that merge: what several streams of one kind have kept becomes one stream, by replaying it in order.
+
+A cache keeps a few images of all it has seen. Those survivors, sorted by when they came and then by name, are fed to a
+fresh stream: that is the merged one. So a merged stream is a state that the method itself could have reached, and
+
+* merging is commutative, and idempotent by source: an image that several streams kept counts once. Always, bit for bit;
+* it is associative, and holds exactly what one stream over all images would hold, where admission looks at the image
+  alone: TDA, and MCP's entropy cache without promotion. Other caches ask what is kept already (MCP's align cache asks
+  for the center), so there another order of merging gives another state, of equal accuracy (docs/cluster.md).
+
+What a method learns from every image, kept or not, and holds as running figures (the weights of `fusion="auto"`, the
+strength of MCP's prototypes), is averaged over the streams. Sums of streams that share a past cannot be added without
+counting that past twice; their mean is what one of the streams would know, with less noise.
+
+Methods that keep more than caches and figures are refused: DPE and MCP++ move the text, Keel remembers the last images.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trimtab import arguments
+from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.bank import Bank
+from trimtab.engine.readouts import NegativePenalties, ReadOut
+from trimtab.engine.state import Nothing, OwnArrays, State
+from trimtab.engine.temper import TextTemper
+from trimtab.errors import TrimtabError
+from trimtab.fusion.strength import PrototypeStrength
+from trimtab.predictions import Predictions
+from trimtab.steps import Steps
+from trimtab.stream import BLOCK, Stream
+from trimtab.task import Task
+
+FIGURES = ("strength.figures", "temper.figures")  # running figures inside states
+MERGED_PARTS = (
+    Bank,
+    ReadOut,
+    NegativePenalties,
+    PrototypeStrength,
+    TextTemper,
+    Nothing,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """An image that a stream has kept: its name, when it came, and its views (V, d)."""
+
+    source: str
+    time: int
+    views: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings:
+    """What a stream gives away to be merged: the images that it has kept, in order, and its running figures."""
+
+    kept: list[Kept]
+    figures: Arrays
+
+
+class MergingStream:
+    """A stream that remembers the names of the images that it keeps, so that it can be merged with others.
+
+    Beside the caches it holds the views of what they hold, and nothing of what they have let go.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = arguments.instance("stream", stream, Stream, "a trimtab.Stream")
+        if stream.seen:
+            raise TrimtabError("A stream can be merged only if it is given its images by name; begin with a new one.")
+        _refuse_more_than_caches(stream.method.name, stream.state)
+        self._kept: dict[int, Kept] = {}  # by position in this stream
+
+    def run(
+        self,
+        features: ArrayLike,
+        sources: Sequence[str],
+        times: Sequence[int],
+        *,
+        block: int = BLOCK,
+        keep_parts: bool = False,
+    ) -> Predictions:
+        """Take in images with a name and a time each, and predict them, as `Stream.run` does."""
+        rows = arguments.numbers("features", features)
+        views = rows[:, None] if rows.ndim == 2 else rows
+        if not len(views) == len(sources) == len(times):
+            raise TrimtabError(f"There are {len(views)} images, but {len(sources)} sources and {len(times)} times.")
+        first = self.stream.seen
+        result = self.stream.run(views, block=block, keep_parts=keep_parts)
+        held = self._positions()
+        for row, (source, time) in enumerate(zip(sources, times, strict=True)):
+            if first + row in held:
+                self._kept[first + row] = Kept(str(source), int(time), np.array(views[row]))
+        self._kept = {position: kept for position, kept in self._kept.items() if position in held}
+        return result
+
+    def copy(self) -> "MergingStream":
+        """An independent stream that has learned the same."""
+        other = MergingStream.__new__(MergingStream)
+        other.stream, other._kept = self.stream.copy(), self._kept.copy()
+        return other
+
+    @property
+    def kept(self) -> list[Kept]:
+        """The images that the stream holds, in the order in which they are replayed."""
+        return sorted(self._kept.values(), key=_order)
+
+    @property
+    def holdings(self) -> Holdings:
+        """What another machine needs to merge this stream with others."""
+        figures = {name: array.copy() for name, array in _figures(self.stream.arrays()).items()}
+        return Holdings(self.kept, figures)
+
+    def save(self, path: str | Path) -> None:
+        """Write what was learned, and the names and times of what is kept; the views stay where they came from."""
+        note = {"kept": {str(at): [kept.source, kept.time] for at, kept in sorted(self._kept.items())}}
+        self.stream.note = {**self.stream.note, **note}
+        self.stream.save(path)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, task: Task, views_of: Callable[[str], Array], method: Steps | None = None
+    ) -> "MergingStream":
+        """A stream that continues where the saved one stopped; `views_of(source)` gives an image's views again."""
+        found = cls.__new__(cls)
+        found.stream = Stream.load(path, task, method)
+        kept = found.stream.note.get("kept")
+        if kept is None:
+            raise TrimtabError(f"{path} was saved by a stream that does not know the names of its images.")
+        found._kept = {int(at): Kept(source, time, views_of(source)) for at, (source, time) in kept.items()}
+        return found
+
+    def _positions(self) -> set[int]:
+        held: set[int] = set()
+        for bank in self.stream.state.banks():
+            held.update(bank.sources[bank.occupied > 0].tolist())
+        return held
+
+
+def merge(streams: Iterable[MergingStream]) -> MergingStream:
+    """One stream of what several have kept; all must be of one method and one task.
+
+    The order of the streams does not matter, nor does giving one twice.
+    """
+    given = list(streams)
+    for stream in given:
+        arguments.instance("streams", stream, MergingStream, "a list of MergingStreams")
+    if not given:
+        raise TrimtabError("There are no streams to merge.")
+    first = given[0].stream
+    for other in (stream.stream for stream in given[1:]):
+        if (other.method, other.task.fingerprint) != (first.method, first.task.fingerprint):
+            raise TrimtabError(
+                f"Streams of one method and one task can be merged; one is of {first.method.name}, another of "
+                f"{other.method.name} with other parameters or another task."
+            )
+    return merge_holdings(first.method, first.task, [stream.holdings for stream in given])
+
+
+def merge_holdings(method: Steps, task: Task, holdings: Sequence[Holdings]) -> MergingStream:
+    """The same from what streams elsewhere have given away: little, where their images can be had again by name."""
+    by_source: dict[str, Kept] = {}
+    for kept in sorted((kept for held in holdings for kept in held.kept), key=_order):
+        by_source.setdefault(kept.source, kept)
+    merged = MergingStream(Stream(method, task))
+    ordered = list(by_source.values())
+    if ordered:
+        views = np.stack([kept.views for kept in ordered])
+        merged.run(views, [kept.source for kept in ordered], [kept.time for kept in ordered])
+    _average_figures(merged.stream, [held.figures for held in holdings])
+    return merged
+
+
+def _average_figures(merged: Stream, found: Sequence[Arrays]) -> None:
+    """Running figures: the mean over the streams, each state counted once, in an order that is always the same."""
+    distinct = {b"".join(array.tobytes() for array in arrays.values()): arrays for arrays in found}
+    ordered = [arrays for _, arrays in sorted(distinct.items())]
+    for name, array in _figures(merged.arrays()).items():
+        array[...] = np.mean(np.array([arrays[name] for arrays in ordered], np.float64), axis=0)
+
+
+def _figures(arrays: Arrays) -> Arrays:
+    return {name: array for name, array in arrays.items() if name.startswith("fusion.") or name.endswith(FIGURES)}
+
+
+def _refuse_more_than_caches(method: str, state: Any) -> None:
+    for name, part in state._parts():
+        if isinstance(part, State) and not isinstance(part, OwnArrays):
+            _refuse_more_than_caches(method, part)
+        elif not isinstance(part, MERGED_PARTS):
+            raise TrimtabError(
+                f"Streams of {method} cannot be merged: it keeps more than caches ({name}); choose mcp or tda."
+            )
+
+
+def _order(kept: Kept) -> tuple[int, str]:
+    return kept.time, kept.source

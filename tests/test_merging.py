@@ -1,0 +1,178 @@
+"""Streams that merge: which laws hold exactly, for which methods; and rounds that machines may lose."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench_stores import make_store
+from trimtab import MCP, TDA, MergingStream, list_methods, make_method, merge
+from trimtab.checks import random_stream
+from trimtab.cluster.adapt import adapt_streams
+from trimtab.cluster.adapt_plan import AdaptPlan, Division
+from trimtab.engine.state_io import read_state
+from trimtab.errors import TrimtabError
+
+TASK, FEATURES = random_stream(classes=5, dim=16, views=2, images=90, seed=3)
+MERGED = ("tda", "dmn", "boostadapter", "mcp")
+NO_PROMOTION = MCP(promotion=False, text_scale="given", entropy_slots=3, align_slots=3)
+
+
+def played(method, rows):
+    stream = MergingStream(method.start(TASK))
+    rows = np.asarray(sorted(rows))
+    if len(rows):
+        stream.run(FEATURES[rows], [f"image {row}" for row in rows], rows)
+    return stream
+
+
+def holdings(stream, section=None):
+    """What each class holds, as sorted (source, score): the content of caches without the order of their slots."""
+    names = {position: kept.source for position, kept in stream._kept.items()}
+    found = {}
+    for bank in stream.stream.state.banks():
+        span = bank.sections[section] if section else slice(None)
+        for label in range(len(bank.sources)):
+            held = [
+                (names[int(at)], float(score))
+                for at, score in zip(bank.sources[label, span], bank.scores[label, span], strict=True)
+                if at >= 0
+            ]
+            found[label] = sorted(held)
+    return found
+
+
+def same_bits(one, other):
+    ours, theirs = one.stream.arrays(), other.stream.arrays()
+    return all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def methods():
+    return st.sampled_from([make_method(name) for name in MERGED])
+
+
+parts = st.lists(st.integers(0, 2), min_size=90, max_size=90).map(
+    lambda where: [[row for row in range(90) if where[row] == part] for part in range(3)]
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(methods(), parts)
+def test_merging_is_commutative_and_idempotent_by_source_bit_for_bit(method, parts):
+    a, b, c = (played(method, part) for part in parts)
+    assert same_bits(merge([a, b, c]), merge([c, a, b]))
+    assert same_bits(merge([a, a, b]), merge([a, b]))
+    overlapping = played(method, parts[0] + parts[1])
+    assert {kept.source for kept in merge([a, overlapping]).kept} <= {f"image {row}" for row in parts[0] + parts[1]}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from([(TDA(), None), (TDA(query="plain"), None), (NO_PROMOTION, "entropy")]), parts)
+def test_where_admission_looks_at_the_image_alone_merging_is_associative_and_exact(case, parts):
+    method, section = case
+    a, b, c = (played(method, part) for part in parts)
+    whole = holdings(played(method, range(90)), section)
+    assert holdings(merge([a, b, c]), section) == whole
+    assert holdings(merge([merge([a, b]), c]), section) == whole
+    assert holdings(merge([a, merge([b, c])]), section) == whole
+    assert holdings(merge([merge([a])]), section) == holdings(a, section)
+
+
+def test_where_admission_asks_the_cache_merging_is_not_associative():
+    """The documentation says so; if this fails, it says too little."""
+    method = MCP(entropy_slots=3, align_slots=3)
+    a, b, c = (played(method, range(part, 90, 3)) for part in range(3))
+    assert holdings(merge([merge([a, b]), c])) != holdings(merge([a, b, c]))
+
+
+def test_a_merged_stream_is_a_state_of_the_method(tmp_path):
+    a, b = played(MCP(), range(0, 60, 2)), played(MCP(), range(1, 60, 2))
+    merged = merge([a, b])
+    assert all(kept.views.shape == (2, 16) for kept in merged.kept)
+    merged.save(tmp_path / "state.safetensors")
+    again = MergingStream.load(tmp_path / "state.safetensors", TASK, lambda source: FEATURES[int(source.split()[1])])
+    assert same_bits(merged, again)
+    rows = range(60, 90)
+    names = [f"image {row}" for row in rows]
+    one, other = merged.copy(), again
+    assert np.array_equal(
+        one.run(FEATURES[60:], names, rows).probabilities, other.run(FEATURES[60:], names, rows).probabilities
+    )
+    assert same_bits(merge([one]), merge([other]))
+    assert not same_bits(one, merged)  # a copy goes its own way
+
+
+def test_only_what_is_still_held_is_remembered():
+    stream = MergingStream(TDA(positive_slots=1, negative_slots=1).start(TASK))
+    for row in range(90):
+        stream.run(FEATURES[row : row + 1], [f"image {row}"], [row])
+        assert len(stream.kept) <= 2 * 5
+
+
+def test_what_cannot_be_merged_is_said():
+    for name in list_methods():
+        method = make_method(name)
+        if method.needs or name in MERGED or name in ("zero_shot", "zero_vote", "tps"):
+            continue
+        with pytest.raises(TrimtabError, match=f"Streams of {name} cannot be merged: it keeps more than caches"):
+            MergingStream(method.start(TASK))
+    with pytest.raises(TrimtabError, match="There are no streams to merge"):
+        merge([])
+    with pytest.raises(TrimtabError, match="Streams of one method and one task can be merged"):
+        merge([played(TDA(), [1]), played(TDA(positive_slots=2), [2])])
+    with pytest.raises(TrimtabError, match="streams must be a list of MergingStreams"):
+        merge([TDA().start(TASK)])
+    with pytest.raises(TrimtabError, match="There are 2 images, but 1 sources and 2 times"):
+        played(TDA(), []).run(FEATURES[:2], ["a"], [0, 1])
+    used = TDA().start(TASK)
+    used.run(FEATURES[:3])
+    with pytest.raises(TrimtabError, match="begin with a new one"):
+        MergingStream(used)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    domains = [("photo", "sketch")[i % 2] for i in range(160)]
+    return make_store(tmp_path_factory.mktemp("adapt") / "store", images=160, domains=domains)
+
+
+def plan_of(store, **changes):
+    given = {"store": str(store.path), "fingerprint": store.fingerprint, "method": "mcp", "streams": 4}
+    return AdaptPlan(**{**given, "merge_every": 15, "order": "shuffled", **changes})
+
+
+def test_one_stream_without_merging_is_the_stream_itself(store, tmp_path):
+    plan = plan_of(store, streams=1, merging=False)
+    adapted = adapt_streams(plan, tmp_path / "out")
+    rows, _ = Division(plan).parts[0]
+    whole = MCP().start(store.task()).run(store.rows(rows))
+    assert np.array_equal(adapted.labels[rows], whole.labels)
+    assert set(adapted.streams) == {0}
+
+
+@pytest.mark.parametrize("merging", [True, False])
+def test_rounds_that_are_stopped_go_on_with_the_same_bits(store, tmp_path, merging):
+    plan = plan_of(store, merging=merging)
+    whole = adapt_streams(plan, tmp_path / "whole")
+
+    def stop(done, _):
+        if done >= 60:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        adapt_streams(plan, tmp_path / "stopped", progress=stop)
+    (tmp_path / "stopped" / "round-00000-00002.npz").unlink(missing_ok=not merging)
+    again = adapt_streams(plan, tmp_path / "stopped")
+    assert np.array_equal(again.labels, whole.labels)
+    for path, other in zip(again.snapshots, whole.snapshots, strict=True):
+        ours, theirs = read_state(path), read_state(other)
+        assert (ours.seen, ours.note) == (theirs.seen, theirs.note)
+        assert [n for n in ours.arrays if not np.array_equal(ours.arrays[n], theirs.arrays[n])] == []
+    assert len(again.snapshots) == (1 if merging else 4)
+    with pytest.raises(TrimtabError, match="holds the rounds of another plan"):
+        adapt_streams(plan_of(store, seed=1), tmp_path / "stopped")
+
+
+def test_streams_by_domain(store, tmp_path):
+    adapted = adapt_streams(plan_of(store, streams=2, by_domain=True, merge_every=30), tmp_path / "out")
+    assert [{"photo": 0, "sketch": 1}[domain] for domain in store.domains] == adapted.streams.tolist()
