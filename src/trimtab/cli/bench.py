@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trimtab.cli.options import Changes, Json, SkipExisting, Workers, choices
+from trimtab.cli.options import Changes, Json, SkipExisting, ViewBudget, Workers, choices
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def bench(
     tuned: Tuned = None,
     json: Json = False,
     images: Images = None,
+    view_budget: ViewBudget = None,
 ) -> None:
     """Run methods on feature stores, in several orders.
 
@@ -75,6 +76,7 @@ def bench(
         parameters=changes_of(change or []),
         tuned=[TunedParameters.load(path) for path in tuned or []],
         images=images or [],
+        view_budget=view_budget,
     )
     ran = run_with_progress("bench", plan, out, workers, skip_existing)
     if json:

@@ -39,10 +39,11 @@ class TarImages:
 
     members: Sequence[_Member]
     ids: Sequence[str]
+    enough: int | None = None  # as in `trimtab.images.decode`
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        return decoded_bytes(self.members[index].read(), self.ids[index])
+        return decoded_bytes(self.members[index].read(), self.ids[index], self.enough)
 
 
 def from_webdataset(place: str | Path, class_names: Sequence[str] | None = None) -> ImageSet:

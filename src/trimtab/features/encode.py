@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.data.base import ImageSet, drawn
+from trimtab.data.base import ImageSet, drawn, no_larger_than
 from trimtab.encoders.base import Encoder
 from trimtab.encoders.prompted import text_tower
 from trimtab.encoders.prompted.context_files import read_context
 from trimtab.errors import TrimtabError
 from trimtab.features.contexts import keep_context
-from trimtab.features.manifest import StoreInfo
+from trimtab.features.manifest import JPEG_SIDE, StoreInfo
 from trimtab.features.store import FeatureStore
 from trimtab.features.writer import FeatureWriter
 from trimtab.images.generated import ViewSource, further_views
 from trimtab.images.loader import ViewBatch, ViewLoader
-from trimtab.images.views import check_view_options
+from trimtab.images.views import check_view_options, enough_side
 from trimtab.prompts import templates_for, text_prototypes
 
 Cupl = Mapping[str, Sequence[str]]
@@ -71,11 +71,12 @@ def encode_images(
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
     text, prompts = _text(image_set, encoder, templates, cupl, context)
     further = generated_views if generated is not None else 0
+    load = no_larger_than(image_set.load, enough_side(encoder.input_size))
     info = StoreInfo(
         dataset=image_set.name,
         encoder=encoder.name,
         encoder_fingerprint=encoder.fingerprint,
-        preprocessing=_preprocessing(encoder.input_size, views, augmix, further),
+        preprocessing=_preprocessing(encoder.input_size, views, augmix, further, smaller=load is not image_set.load),
         prompts=prompts,
         seed=seed,
         views=views + further,
@@ -89,7 +90,7 @@ def encode_images(
     )
     with FeatureWriter(out, info, text) as writer:
         loader = ViewLoader(
-            image_set.load,
+            load,
             chosen[writer.next_image :].tolist(),
             size=encoder.input_size,
             views=views,
@@ -147,12 +148,16 @@ def _generated_of(
     return lambda index, image: further_views(source, str(image_set.ids[index]), image, count)
 
 
-def _preprocessing(size: int, views: int, augmix: bool, generated: int) -> dict[str, Any]:
+def _preprocessing(size: int, views: int, augmix: bool, generated: int, *, smaller: bool) -> dict[str, Any]:
     """All that decides the pixels besides the image and the seed; a change of the rules must change it.
 
     It is part of every store's fingerprint: another spelling would make the same features a different store.
     """
     described: dict[str, Any] = {"size": size, "plain": "shorter side resized (bicubic), centre square"}
+    if smaller:
+        described[JPEG_SIDE] = enough_side(
+            size
+        )  # decoded at 1/2, 1/4 or 1/8 where the shorter side keeps so many pixels
     if views > 1:
         described["random"] = (
             "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3, bilinear), mirrored half the time, "

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ VERSION = 1
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 TEXT = "text.npy"
+JPEG_SIDE = "JPEG files at least"  # what preprocessing calls the pixels that a large file keeps when it is decoded
 DTYPES = ("float16", "float32")
 
 
@@ -113,13 +115,13 @@ class Manifest:
         return {
             "format": FORMAT,
             "version": VERSION,
-            **asdict(self.info),
+            **{field.name: getattr(self.info, field.name) for field in fields(self.info)},  # `asdict` copies every name
             "shards": [asdict(shard) for shard in self.shards],
             "skipped": self.skipped,
             "text_sha256": self.text_sha256,
         }
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         """A hash of all of it, and through the shards' own checksums of every feature."""
         return hashlib.sha256(canonical(self.content())).hexdigest()
