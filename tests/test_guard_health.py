@@ -76,7 +76,7 @@ def hurt(stream: Stream) -> None:
 
 def test_zero_shot_takes_over_and_gives_back(cones):
     task, images, _, _ = cones
-    stream = MCP().start(task, Guard())
+    stream = MCP().start(task, Guard(fall_back=True))
     stream.run(images[:256])
     hurt(stream)
     stream.watch.look_back(256)
@@ -89,7 +89,7 @@ def test_zero_shot_takes_over_and_gives_back(cones):
     stream.run(images[257:640])
     assert not stream.health().fallen
     assert stream.health().falls == 1
-    off = MCP().start(task, Guard(fall_back=False))
+    off = MCP().start(task, Guard())
     off.run(images[:256])
     hurt(off)
     off.watch.look_back(256)
@@ -106,7 +106,7 @@ def test_nothing_is_said_of_a_young_stream(cones):
 
 def test_the_last_good_state_comes_back(cones, tmp_path):
     task, images, _, _ = cones
-    stream = MCP().start(task, Guard(snapshots=True))
+    stream = MCP().start(task, Guard(fall_back=True, snapshots=True))
     stream.run(images[:512])
     assert stream.good.taken[0] == 512
     good = {name: array.copy() for name, array in stream.state.arrays().items()}

@@ -59,7 +59,9 @@ class Guard:
         False, about="Whether an image may be said to show none of the classes; it is then not learned."
     )
     fall_back: bool = switch(
-        True, about="Whether zero-shot answers while neighbors say that adapting hurts (see `Stream.health`)."
+        False,
+        about="Whether zero-shot answers while neighbors say that adapting hurts (`Stream.health`); it saves streams "
+        "that break, and costs some that do not.",
     )
     snapshots: bool = switch(
         False,
