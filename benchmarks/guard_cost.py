@@ -11,7 +11,7 @@ from benchmarks.synthetic import LOGIT_SCALE, make_features
 from trimtab import Guard, Task, make_method
 from trimtab.engine.state import fill
 
-DIM, COMING, STEPS, ROUNDS = 512, 1024, 64, 5
+DIM, COMING, STEPS, ROUNDS = 512, 1024, 256, 3
 IMAGES_PER_CLASS = 20
 
 

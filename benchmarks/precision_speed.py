@@ -56,7 +56,7 @@ def _clips(scratch: Path, pixels: NDArray[np.uint8]) -> dict[str, Encode]:
     assert isinstance(original, TorchEncoder)
     with redirect_stdout(io.StringIO()):
         write_onnx_folder(original, scratch / "fp32")
-        write_onnx_folder(original, scratch / "int8", int8_images=pixels)
+        write_onnx_folder(original, scratch / "int8", precision="int8", images=pixels)
     for precision in ("fp32", "int8"):
         found[f"ONNX Runtime, {precision}"] = load_encoder(f"onnx:{scratch / precision}").encode_images
     return found
@@ -68,7 +68,7 @@ def _lites(scratch: Path, pixels: NDArray[np.uint8]) -> dict[str, Encode]:
     from trimtab.encoders.onnx_export import write_onnx_folder
 
     with redirect_stdout(io.StringIO()):
-        write_onnx_folder(LiteEncoder().in_torch(), scratch / "lite", int8_images=pixels)
+        write_onnx_folder(LiteEncoder().in_torch(), scratch / "lite", precision="int8", images=pixels)
     return {
         "ONNX Runtime, fp32": LiteEncoder().encode_images,
         "ONNX Runtime, int8": load_encoder(f"onnx:{scratch / 'lite'}").encode_images,

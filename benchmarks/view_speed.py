@@ -1,10 +1,12 @@
-"""Views per second: trimtab's ViewLoader against the plain Pillow loop that the field's data loaders run.
+"""Views per second: trimtab's ViewLoader against the loops that the field's data loaders run.
 
 python -m benchmarks.view_speed [--views 32] [--images 64] [--rounds 5]
 
-Both start from the same JPEG bytes (photographs of 500 x 400 pixels, cut from scikit-learn's two sample pictures) and
-end with the same uint8 views of 224 pixels. The rounds alternate and medians count. On a busy machine several threads
-get a larger share than one, so look at the CPU time as well. The views are compared before anything is timed.
+All start from the same JPEG bytes (photographs of 500 x 400 pixels, cut from scikit-learn's two sample pictures) and
+end with the same uint8 views of 224 pixels: a plain Pillow loop; torch's `interpolate` on bytes, which is what the v2
+transforms of torchvision call; and trimtab. A second table has one view of photographs of 12 megapixels. The rounds
+alternate and medians count. On a busy machine several threads get a larger share than one, so look at the CPU time as
+well. The views are compared before anything is timed.
 """
 
 import argparse
@@ -21,7 +23,7 @@ from rich.table import Table
 
 from trimtab.images.decode import decode
 from trimtab.images.loader import ViewLoader, usable_cores
-from trimtab.images.views import content_number, random_crop
+from trimtab.images.views import content_number, enough_side, random_crop
 
 SIZE, SEED = 224, 0
 Views = NDArray[np.uint8]
@@ -63,28 +65,84 @@ def pillow_views(file: bytes, views: int) -> Views:
     return np.stack(made)
 
 
+def torch_views(file: bytes, views: int) -> Views:
+    """The same crops by torch, on bytes: crop, antialiased `interpolate`, flip."""
+    import torch
+
+    def resized(part: torch.Tensor, tall: int, wide: int, mode: str) -> torch.Tensor:
+        return torch.nn.functional.interpolate(part, size=(tall, wide), mode=mode, antialias=True)
+
+    pixels = np.array(Image.open(io.BytesIO(file)).convert("RGB"))
+    image = torch.from_numpy(pixels).permute(2, 0, 1)[None]
+    height, width = image.shape[2:]
+    shorter = min(width, height)
+    wide, tall = SIZE * width // shorter, SIZE * height // shorter
+    left, top = (wide - SIZE) // 2, (tall - SIZE) // 2
+    made = [resized(image, tall, wide, "bicubic")[..., top : top + SIZE, left : left + SIZE]]
+    number = content_number(pixels)
+    for view in range(1, views):
+        rng = np.random.default_rng([SEED, number, view])
+        box = random_crop(rng, height, width, (0.08, 1.0))
+        cut = image[..., box.top : box.top + box.height, box.left : box.left + box.width]
+        cut = resized(cut, SIZE, SIZE, "bilinear")
+        made.append(cut.flip(-1) if rng.random() < 0.5 else cut)
+    return torch.cat(made).permute(0, 2, 3, 1).numpy()
+
+
+def torch_loop(files: Sequence[bytes], views: int) -> list[Views]:
+    return [torch_views(file, views) for file in files]
+
+
 def pillow_loop(files: Sequence[bytes], views: int) -> list[Views]:
     return [pillow_views(file, views) for file in files]
 
 
 def trimtab_loader(files: Sequence[bytes], views: int, workers: int) -> list[Views]:
     loader = ViewLoader(
-        lambda index: decode(files[index]), range(len(files)), size=SIZE, views=views, seed=SEED, workers=workers
+        lambda index: decode(files[index], enough=enough_side(SIZE)),
+        range(len(files)),
+        size=SIZE,
+        views=views,
+        seed=SEED,
+        workers=workers,
     )
     return [pixels for batch in loader for pixels in batch.pixels]
 
 
+def large_photographs(count: int) -> list[bytes]:
+    """JPEG files of 4000 x 3000 pixels: the same pictures, side by side until they are as large as a phone's."""
+    from sklearn.datasets import load_sample_images
+
+    files = []
+    for number in range(count):
+        picture = load_sample_images().images[number % 2]
+        buffer = io.BytesIO()
+        Image.fromarray(np.tile(picture, (8, 7, 1))[:3000, :4000]).save(buffer, "JPEG", quality=90)
+        files.append(buffer.getvalue())
+    return files
+
+
 def show(console: Console, views: int = 32, images: int = 64, rounds: int = 5) -> None:
     """Compare the pixels, then the speed."""
-    files, cores = photographs(images), usable_cores()
+    import torch
 
+    torch.set_num_threads(1)
+    few = photographs(4)
+    theirs, ours = pillow_loop(few, views), trimtab_loader(few, views, usable_cores())
+    title = f"{images} photographs of 500 x 400, {views} views of {SIZE}, {usable_cores()} cores"
+    console.print(_table(title, photographs(images), views, rounds))
+    differences = np.abs(np.stack(theirs).astype(int) - np.stack(ours))
+    console.print(f"largest difference {differences.max()} levels, {(differences > 0).mean():.2%} of the bytes differ")
+    console.print(_table("4 photographs of 4000 x 3000, 1 view", large_photographs(4), 1, rounds))
+
+
+def _table(title: str, files: Sequence[bytes], views: int, rounds: int) -> Table:
     contestants: dict[str, Callable[[], list[Views]]] = {
         "Pillow loop, 1 thread": lambda: pillow_loop(files, views),
+        "torch loop, 1 thread": lambda: torch_loop(files, views),
         "trimtab, 1 worker": lambda: trimtab_loader(files, views, 1),
-        f"trimtab, {cores} workers": lambda: trimtab_loader(files, views, cores),
+        f"trimtab, {usable_cores()} workers": lambda: trimtab_loader(files, views, usable_cores()),
     }
-    theirs, ours = pillow_loop(files[:4], views), trimtab_loader(files[:4], views, cores)
-    differences = np.abs(np.stack(theirs).astype(int) - np.stack(ours))
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in contestants}
     for _ in range(rounds):
@@ -93,17 +151,15 @@ def show(console: Console, views: int = 32, images: int = 64, rounds: int = 5) -
             run()
             seconds[name].append(time.perf_counter() - started)
             cpu_seconds[name].append(time.process_time() - cpu_started)
-
-    total = images * views
+    total = len(files) * views
     rates = {name: total / statistics.median(times) for name, times in seconds.items()}
     cpu = {name: 1000 * statistics.median(times) / total for name, times in cpu_seconds.items()}
-    table = Table(title=f"{images} photographs of 500 x 400, {views} views of {SIZE}, {cores} cores")
+    table = Table(title=title)
     for heading in ("", "views/s", "times", "CPU ms/view"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, rate in rates.items():
         table.add_row(name, f"{rate:,.0f}", f"{rate / rates['Pillow loop, 1 thread']:.2f}", f"{cpu[name]:.2f}")
-    console.print(table)
-    console.print(f"largest difference {differences.max()} levels, {(differences > 0).mean():.2%} of the bytes differ")
+    return table
 
 
 def main() -> None:

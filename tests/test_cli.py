@@ -148,7 +148,7 @@ def test_a_benchmark_logs_its_runs_and_a_failed_run_shows_in_the_exit_code(tmp_p
     def broken(*_, **__):
         raise FloatingPointError("too much")
 
-    monkeypatch.setattr("trimtab.methods.tda.TDA.predict", broken)
+    monkeypatch.setattr("trimtab.methods.tda.TDA.walk", broken)
     failed = invoke(*arguments, "-o", tmp_path / "bad")
     assert failed.exit_code == 1
     assert "failed: tda on" in failed.stderr

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tiny_encoder import COLORS, ColorEncoder, colored
-from trimtab.data.base import ImageSet
+from trimtab.classifier import Classifier
+from trimtab.data.base import FileImages, ImageSet, joined
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore, layout
 from trimtab.features.encode import encode_images, zero_shot_labels
+from trimtab.features.manifest import JPEG_SIDE
+from trimtab.images.decode import decode
 from trimtab.images.views import make_views
 
 NAMES = tuple(COLORS)
@@ -36,6 +40,22 @@ def pictures(count=30, load=None, **changes):
         "domains": [("day", "night")[i % 2] for i in range(count)],
     }
     return ImageSet(**{**given, **changes})
+
+
+def test_large_files_are_decoded_smaller_in_a_store_and_by_a_classifier_alike(tmp_path):
+    paths = [tmp_path / f"{i}.jpg" for i in range(4)]
+    for i, path in enumerate(paths):
+        Image.fromarray(colored(NAMES[i], seed=i, height=300, width=420)).save(path, quality=95)
+    halves = [pictures(2, FileImages(paths[start : start + 2]), name=str(start), domains=None) for start in (0, 2)]
+    store = encode_images(joined(halves), ColorEncoder(), out=tmp_path / "s", views=3, dtype="float32")
+    assert store.info.preprocessing[JPEG_SIDE] == 98
+    classifier = Classifier(ColorEncoder(), NAMES, views=3)
+    exact = ColorEncoder().encode_images(make_views(decode(paths[0]), 24, 3, seed=0))
+    for i, path in enumerate(paths):
+        np.testing.assert_allclose(store.rows([i])[0], classifier.look(path), atol=1e-6)
+    assert 0.999 < store.rows([0])[0, 0] @ exact[0] < 1
+    in_memory = encode_images(joined([pictures(4), pictures(4, name="more")]), ColorEncoder(), out=tmp_path / "m")
+    assert JPEG_SIDE not in in_memory.info.preprocessing
 
 
 def contents(folder):

@@ -115,6 +115,28 @@ def test_eight_bits_are_exported_with_what_they_agree_on(exported, pictures, tmp
         load_encoder(f"onnx:{folder}", precision="bf16")
 
 
+def test_half_precision_is_half_the_size(exported, pictures, tmp_path, monkeypatch):
+    folder, output = tmp_path / "fp16", io.StringIO()
+    clip = f"hf:{exported[0] / 'clip'}"
+    with contextlib.redirect_stdout(output):
+        export(clip, folder, precision="fp16", images=pictures)
+    assert "fp16 and fp32 agree on 40 images: cosine" in output.getvalue()
+    exact, half = load_encoder(f"onnx:{exported[0] / 'onnx'}"), load_encoder(f"onnx:{folder}", precision="fp16")
+    for name in ("image.onnx", "text.onnx"):
+        assert (folder / name).stat().st_size < 0.75 * (exported[0] / "onnx" / name).stat().st_size
+    pixels = some_pixels(6)
+    for one, other in (
+        (half.encode_images(pixels), exact.encode_images(pixels)),
+        (half.encode_texts(TEXTS), exact.encode_texts(TEXTS)),
+    ):
+        assert 0 < np.abs(one - other).max() < 0.01
+    assert half.fingerprint != exact.fingerprint
+    monkeypatch.setattr("trimtab.encoders.onnx_export.HALF_TOLERANCE", 0.0)
+    with pytest.raises(TrimtabError, match="does not stand fp16"):
+        export(clip, tmp_path / "again", precision="fp16")
+    assert not (tmp_path / "again").exists()
+
+
 def test_convolutions_are_calibrated(resnet, tmp_path):
     encoder = load_encoder(f"openai:{resnet[0]}")
     pixels = some_pixels(16, side=encoder.input_size)
@@ -128,12 +150,13 @@ def test_convolutions_are_calibrated(resnet, tmp_path):
 def test_eight_bits_that_agree_badly_are_not_written(exported, pictures, tmp_path, monkeypatch):
     clip = f"hf:{exported[0] / 'clip'}"
     monkeypatch.setattr("trimtab.encoders.agreement.LEAST_COSINE", 1.1)
-    with pytest.raises(TrimtabError, match="does not stand eight bits"):
+    with pytest.raises(TrimtabError, match="does not stand int8"):
         export(clip, tmp_path / "int8", precision="int8", images=pictures)
     for options, words in (
-        ({"precision": "int8"}, "belong together"),
-        ({"images": pictures}, "belong together"),
-        ({"precision": "bf16"}, "in fp32 or int8"),
+        ({"precision": "int8"}, "needs --images FOLDER"),
+        ({"images": pictures}, "fp32 is the original"),
+        ({"precision": "bf16"}, "cannot compute in bf16"),
+        ({"precision": "fp8"}, "in fp32, fp16 or int8, not in fp8"),
         ({"precision": "int8", "images": tmp_path / "none"}, "no folder"),
     ):
         with pytest.raises(TrimtabError, match=words):

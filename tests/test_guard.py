@@ -149,8 +149,9 @@ def test_a_method_that_cannot_tell_says_so(cones):
         stream.forget("a")
     with pytest.raises(TrimtabError, match="guard"):
         MCP().start(task).forget("a")
-    with pytest.raises(TrimtabError, match="sources must name"):
-        stream.run(images[:10], sources=["a"])
+    for wrong in (["a"], 3, "ten letters"):
+        with pytest.raises(TrimtabError, match="sources must name"):
+            stream.run(images[:10], sources=wrong)
 
 
 def test_a_guard_is_saved_with_the_state(cones, tmp_path):
@@ -168,7 +169,8 @@ def test_a_guard_is_saved_with_the_state(cones, tmp_path):
 
 def test_a_run_that_is_broken_off_judges_only_what_it_took_in(cones):
     task, images, labels = cones
-    mixed = np.concatenate([images[:20], crafted(task, images[20:], labels[20:], 10), images[30:60]])
+    mixed = images[:60].copy()
+    mixed[1::5] = crafted(task, images[1::5], labels[1::5], 12)  # too many to cut the block at each
     stream, whole = MCP().start(task, Guard()), MCP().start(task, Guard())
     walk = stream._walk(mixed[:, None], np.full(len(mixed), -1))
     for _ in range(25):

@@ -14,8 +14,8 @@ from PIL import Image
 
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import decode, rgb_bytes
-from trimtab.images.resample import Box, resize
-from trimtab.images.views import resize_shorter_and_crop
+from trimtab.images.resample import Box, resize, resize_crops
+from trimtab.images.views import enough_side, random_crop, resize_shorter_and_crop
 
 PILLOW_FILTERS = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 
@@ -178,28 +178,44 @@ sides = st.integers(1, 90)
 
 @given(sides, sides, sides, sides, st.sampled_from(["bicubic", "bilinear"]), st.integers(0, 9))
 @settings(max_examples=80, deadline=None)
-def test_resize_is_bit_equal_to_pillow(height, width, new_height, new_width, filter, seed):
+def test_resizing_is_bit_equal_to_pillow(height, width, new_height, new_width, filter, seed):
     image = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     # Two one-way steps, because Pillow 13 sometimes does the columns first.
     rows_first = Image.fromarray(image).resize((new_width, height), PILLOW_FILTERS[filter])
     expected = np.asarray(rows_first.resize((new_width, new_height), PILLOW_FILTERS[filter]))
-    assert np.array_equal(resize(image, new_height, new_width, filter=filter), expected)
+    if filter == "bicubic":
+        resized = resize(image, new_height, new_width)
+    else:
+        resized = np.empty((1, new_height, new_width, 3), np.uint8)
+        resize_crops(image, [Box(0, 0, height, width)], [False], resized)
+    assert np.array_equal(resized.reshape(expected.shape), expected)
 
 
 @given(st.data())
 @settings(max_examples=50, deadline=None)
-def test_crop_window_and_mirror_are_what_they_say(data):
+def test_windows_crops_and_mirrors_are_what_they_say(data):
     image = photo(data.draw(st.integers(2, 50)), data.draw(st.integers(2, 50)))
-    crop, window = (
-        Box(top, left, data.draw(st.integers(1, height - top)), data.draw(st.integers(1, width - left)))
-        for height, width in (image.shape[:2], (30, 20))
-        for top, left in [(data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1)))]
-    )
-    cut = image[crop.top : crop.top + crop.height, crop.left : crop.left + crop.width]
-    whole = resize(np.ascontiguousarray(cut), 30, 20)
-    expected = whole[window.top : window.top + window.height, window.left : window.left + window.width]
-    assert np.array_equal(resize(image, 30, 20, crop=crop, window=window), expected)
-    assert np.array_equal(resize(image, 30, 20, crop=crop, mirror=True), whole[:, ::-1])
+
+    def box(height, width):
+        top, left = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
+        return Box(top, left, data.draw(st.integers(1, height - top)), data.draw(st.integers(1, width - left)))
+
+    window = box(30, 20)
+    expected = cut(resize(image, 30, 20), window)
+    assert np.array_equal(resize(image, 30, 20, window=window), expected)
+    crops = [box(*image.shape[:2]) for _ in range(3)]
+    plain, mirrored, alone = (np.empty((3, 30, 20, 3), np.uint8) for _ in range(3))
+    resize_crops(image, crops, [False] * 3, plain)
+    resize_crops(image, crops, [True] * 3, mirrored)
+    for crop, out in zip(crops, alone, strict=True):
+        part = cut(image, crop)
+        resize_crops(part, [Box(0, 0, *part.shape[:2])], [False], out[None])
+    assert np.array_equal(plain, alone)
+    assert np.array_equal(mirrored, plain[:, :, ::-1])
+
+
+def cut(image, box):
+    return image[box.top : box.top + box.height, box.left : box.left + box.width]
 
 
 @pytest.mark.parametrize("shape", [(375, 500), (500, 333), (224, 224), (32, 32), (225, 901), (61, 47), (1200, 1600)])
@@ -234,3 +250,47 @@ def test_no_pillow_reader_outside_the_list_is_reached(tmp_path: Path):
     Image.new("RGB", (16, 16)).save(file, "ICO")
     with pytest.raises(TrimtabError, match="not an image"):
         decode(file)
+
+
+def jpeg(height, width, **options):
+    buffer = io.BytesIO()
+    Image.fromarray(photo(height, width)).save(buffer, "JPEG", quality=95, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("shape", "enough", "decoded"),
+    [
+        ((400, 600), 100, (100, 150)),
+        ((400, 600), 101, (200, 300)),
+        ((400, 600), 200, (200, 300)),
+        ((400, 600), 201, (400, 600)),
+        ((801, 1203), 50, (101, 151)),
+        ((60, 90), 300, (60, 90)),
+    ],
+)
+def test_large_jpeg_files_are_decoded_smaller_where_enough_remains(shape, enough, decoded):
+    small = decode(jpeg(*shape), enough=enough)
+    assert small.shape[:2] == decoded
+    whole = decode(jpeg(*shape))
+    assert whole.shape[:2] == shape
+    difference = np.abs(resize(small, 40, 60).astype(int) - resize(whole, 40, 60))
+    assert difference.mean() < 3
+
+
+def test_other_files_and_turned_ones_are_decoded_as_ever():
+    exif = Image.Exif()
+    exif[0x0112] = 6  # on its side
+    assert decode(jpeg(400, 600, exif=exif), enough=200).shape[:2] == (300, 200)
+    buffer = io.BytesIO()
+    Image.fromarray(photo(400, 600)).save(buffer, "PNG")
+    assert np.array_equal(decode(buffer.getvalue(), enough=50), photo(400, 600))
+
+
+def test_the_smallest_crop_of_a_reduced_image_has_pixels_of_its_own():
+    side = enough_side(224)
+    smallest = min(
+        min(crop.height, crop.width)
+        for crop in (random_crop(np.random.default_rng(seed), side, side, (0.08, 1.0)) for seed in range(3000))
+    )
+    assert 224 <= smallest < 250

@@ -27,6 +27,7 @@ def test_first_view_is_the_plain_one_and_more_views_change_no_earlier_one():
     assert few.shape == (4, 32, 32, 3)
     assert np.array_equal(many[0], resize_shorter_and_crop(image, 32))
     assert np.array_equal(many[:4], few)
+    assert np.array_equal(make_views(image, 32, 9, seed=3, first=4), many[4:])
 
 
 def test_views_differ_by_seed_by_image_and_from_each_other():

@@ -18,7 +18,9 @@ from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.guard.rules import Guard
 from trimtab.images.decode import check_image, decode, rgb_bytes
-from trimtab.images.views import check_view_options, make_views
+from trimtab.images.views import check_view_options, enough_side, make_views
+from trimtab.interrupts import HoldInterrupts
+from trimtab.lazy_views import LazyViews, repeated
 from trimtab.look_ahead import LookAhead, Rows
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
@@ -33,6 +35,8 @@ Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
 Item = TypeVar("Item")
 NONE_OF_THESE = "none of these"
 
+LAZY_NOTE = "lazy views"  # where a saved stream notes what lazy views know of it
+
 
 class Guess(TypedDict):
     """One label and its probability, in the shape of Hugging Face's pipelines."""
@@ -46,10 +50,11 @@ class Classifier:
 
     `labels` are what images may show, in words. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name
     or a method with parameters of your own ("zero_shot" does not adapt). With more `views`, random crops of each image
-    are looked at as well; they depend on the image and the seed alone. `context`, a file of `trimtab learn coop` or of
-    CoOp's program, takes the place of the templates; it was trained on labels of other images. `guard` says what may be
-    learned from (docs/guards.md); False leaves the method as it was published. With `unknown="auto"` an answer can be
-    "none of these", and such images are not learned.
+    are looked at as well; they depend on the image and the seed alone. With a `view_budget`, crops are encoded only
+    where they seem worth it, never more views than that per image on average (`trimtab.lazy_views`). `context`, a file
+    of `trimtab learn coop` or of CoOp's program, takes the place of the templates; it was trained on labels of other
+    images. `guard` says what may be learned from (docs/guards.md); False leaves the method as it was published. With
+    `unknown="auto"` an answer can be "none of these", and such images are not learned.
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class Classifier:
         cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
         context: Path | str | None = None,
         views: int = 1,
+        view_budget: float | None = None,
         seed: int = 0,
         guard: bool | Guard = True,
         unknown: Literal["auto"] | None = None,
@@ -95,6 +101,9 @@ class Classifier:
             text_tower=tower if "text_tower" in chosen.needs else None,
             image_prompts=image_prompts(encoder, labels, chosen.name) if self._by_pixels else None,
         )
+        if view_budget is not None and self._by_pixels:
+            raise TrimtabError(f"{chosen.name} looks at pixels and takes all views; leave out view_budget.")
+        self.lazy = None if view_budget is None else LazyViews(self.task, views, view_budget)
         self.stream: Stream = chosen.start(self.task, wanted)
 
     @property
@@ -161,10 +170,27 @@ class Classifier:
 
         `image_of` says where an item has its image; without it, items are images.
         """
-        views_of = self._views if image_of is None else lambda item: self._views(image_of(item))
-        encode = None if self._by_pixels else self.encoder.encode_images
-        per_call = images_per_call(self.encoder)
-        return iter(LookAhead(items, views_of, encode, views=self.views, images_per_call=per_call))
+        image = image_of or (lambda item: item)
+        return iter(
+            LookAhead(
+                items,
+                lambda item: self._views(image(item)),
+                None if self._by_pixels else self.encoder.encode_images,
+                views=self.views if self.lazy is None else 1,
+                images_per_call=images_per_call(self.encoder),
+                closer=None if self.lazy is None else self._closer_ahead(image, self.lazy.copy()),
+            )
+        )
+
+    def _closer_ahead(self, image_of: Callable[[Any], Any], lazy: LazyViews) -> Callable[[Any, Rows], Rows]:
+        """Closer looks at images that were not taken in yet; `lazy` goes ahead as if they had been."""
+
+        def closer(item: Any, rows: Rows) -> Rows:
+            rows = self._look_closer(image_of(item), rows, lazy)
+            lazy.take_in(rows)
+            return rows
+
+        return closer
 
     def look(self, image: Picture) -> NDArray[np.float32] | NDArray[np.uint8]:
         """What the method sees of an image: the features of its views, or their pixels where it needs them."""
@@ -176,7 +202,13 @@ class Classifier:
         """The same for what `look` gave: the part that learns, wholly or not at all."""
         if top is not None:
             arguments.whole("top", top, least=1)
-        prediction = self.stream.step(features)
+        if self.lazy is None:
+            prediction = self.stream.step(features)
+        else:
+            rows = np.atleast_2d(arguments.numbers("features", features)).astype(np.float32, copy=False)
+            with HoldInterrupts():
+                prediction = self.stream.step(repeated(rows, self.views))
+                self.lazy.take_in(rows)
         probabilities = prediction.probabilities * np.float32(1 - prediction.unknown)
         best_first = np.argsort(-probabilities, kind="stable")[:top]
         guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
@@ -186,26 +218,51 @@ class Classifier:
         return guesses
 
     def features(self, image: Picture) -> NDArray[np.float32]:
-        """(V, d): the features of the image's views; nothing is learned."""
-        return self.encoder.encode_images(self._views(image))
+        """(V, d): the features of the image's views, with a `view_budget` of those worth it; nothing is learned."""
+        rows = self.encoder.encode_images(self._views(image))
+        return rows if self.lazy is None else self._look_closer(image, rows, self.lazy)
 
     def _views(self, image: Any) -> NDArray[np.uint8]:
-        return make_views(_pixels(image), self.encoder.input_size, self.views, self.seed)
+        """The views that are looked at first: all, or the plain one."""
+        views = self.views if self.lazy is None else 1
+        return make_views(self._pixels(image), self.encoder.input_size, views, self.seed)
+
+    def _look_closer(self, image: Any, rows: NDArray[np.float32], lazy: LazyViews) -> NDArray[np.float32]:
+        """The features of as many views as are worth it; the image is read again where these are more than given."""
+        pixels: NDArray[np.uint8] | None = None
+        while (wanted := lazy.wanted(rows)) > len(rows):
+            pixels = self._pixels(image) if pixels is None else pixels
+            further = make_views(pixels, self.encoder.input_size, wanted, self.seed, first=len(rows))
+            rows = np.concatenate([rows, self.encoder.encode_images(further)])
+        return rows
+
+    def _pixels(self, image: Any) -> NDArray[np.uint8]:
+        if isinstance(image, (str, Path, bytes)):
+            return decode(image, enough=enough_side(self.encoder.input_size))
+        if isinstance(image, Image.Image):
+            return rgb_bytes(image)
+        return check_image(image)
 
     def save(self, path: str | Path) -> None:
         """Write what it has learned to a file; an older file stays whole if anything goes wrong."""
+        if self.lazy is not None:
+            self.stream.note = {**self.stream.note, LAZY_NOTE: self.lazy.note()}
         self.stream.save(path)
         _log.info("%s saved: %d images learned", path, self.seen)
 
     def load(self, path: str | Path) -> "Classifier":
         """Continue from what was saved by a classifier with the same encoder, labels, templates and method."""
         self.stream = Stream.load(path, self.task, self.stream.method)
+        if self.lazy is not None:
+            self.lazy.recall(self.stream.note.get(LAZY_NOTE))
         _log.info("%s loaded: %d images learned", path, self.seen)
         return self
 
     def reset(self) -> None:
         """Forget everything learned."""
         self.stream.reset()
+        if self.lazy is not None:
+            self.lazy.reset()
 
 
 def _guard(guard: bool | Guard, unknown: str | None) -> Guard | None:
@@ -217,11 +274,3 @@ def _guard(guard: bool | Guard, unknown: str | None) -> Guard | None:
             raise TrimtabError("unknown='auto' is one of the guards; leave guard on.")
         return chosen
     return replace(arguments.instance("guard", chosen, Guard, "a trimtab.Guard"), unknown=True)
-
-
-def _pixels(image: Any) -> NDArray[np.uint8]:
-    if isinstance(image, (str, Path, bytes)):
-        return decode(image)
-    if isinstance(image, Image.Image):
-        return rgb_bytes(image)
-    return check_image(image)

@@ -1,6 +1,7 @@
 """Learner: how a stream's images are taken in, one after the other, past a guard if there is one."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from trimtab.task import Task
 
 # Of n images: parts and their fusion (n, C), and the probabilities (n,) that no class is shown.
 Answers = tuple[dict[str, Array], Array, Doubles]
+MOST_CUTS = 6  # in a block of which some images are not learned; opening a piece costs as much as a few single steps
 
 
 class Learner:
@@ -50,7 +52,6 @@ class Learner:
         start, watch = self.seen, self.watch
         for stretch in self._stretches(views):
             for block in self._blocks(stretch):
-                self.state.open(block)
                 if watch is None:
                     yield from self._learn_all(block)
                 else:
@@ -58,7 +59,8 @@ class Learner:
             self._look_back()
 
     def _learn_all(self, block: Block) -> Iterator[Answers]:
-        """Learn from every image of the open block."""
+        """Learn from every image of a block."""
+        self.state.open(block)
         nothing = np.zeros(len(block))
         self._whole = False
         walked = self.method.walk(block, self.state)
@@ -78,25 +80,44 @@ class Learner:
 
     def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
+        self.state.scale_logits(block)
         learned = watch.judge(block, sources) == Verdict.LEARNED
         doubts, fallen = watch.doubts, watch.fallen
         answers: list[NDArray[np.intp]] = []
         agreed: list[NDArray[np.bool_]] = []
-        answering = self._learn_all(block) if learned.all() else self._one_by_one(block, learned)
+        answering = self._learn_all(block) if learned.all() else self._learn_between(block, learned)
         done = 0
         try:
             for parts, fused, _ in answering:
                 rows = slice(done, done + len(fused))
                 named = fused.argmax(axis=1)
                 answers.append(named)
-                agreed.append(np.all([part.argmax(axis=1) == named for part in parts.values()], axis=0))
+                alike = np.ones(len(named), np.bool_)
+                for part in parts.values():
+                    alike &= part.argmax(axis=1) == named
+                agreed.append(alike)
                 done = rows.stop
                 yield parts, block.probabilities[rows] if fallen else fused, doubts[rows]
         finally:
             watch.answered(block, sources, answers, agreed)
 
+    def _learn_between(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
+        """Learn from some images: those between two that are passed by are a block of their own, if these are few."""
+        cuts = np.flatnonzero(np.diff(learned)) + 1
+        if len(cuts) > MOST_CUTS or len(block) == 1:
+            yield from self._one_by_one(block, learned)
+            return
+        edges = [0, *cuts.tolist(), len(block)]
+        for first, last in pairwise(edges):
+            piece = self.method.look(self.task, block.views[first:last], block.first + first, None)
+            if learned[first]:
+                yield from self._learn_all(piece)
+            else:
+                yield from self._one_by_one(piece, learned[first:last])
+
     def _one_by_one(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
-        """Learn from some images of the open block."""
+        """Learn from some images of a block."""
+        self.state.open(block)
         for image in block:
             self._whole = False
             if learned[image.row]:

@@ -26,6 +26,7 @@ Item = TypeVar("Item")
 Pixels: TypeAlias = NDArray[np.uint8]
 Rows: TypeAlias = NDArray[Any]  # what a method sees of an image: (V, d) features, or (V, s, s, 3) pixels
 Encode: TypeAlias = Callable[[Pixels], NDArray[np.float32]]
+Closer: TypeAlias = Callable[[Any, Rows], Rows]
 
 
 class LookAhead(Generic[Item]):
@@ -34,7 +35,8 @@ class LookAhead(Generic[Item]):
     `views_of(item)` gives an image's (V, s, s, 3) views and is called from several threads; `encode` takes the views of
     several images, and `None` leaves them pixels. An encoder gets what is there: a full batch while images come fast,
     a single image where they come slowly, never more than `images_per_call`. Only a few batches are held at any time,
-    however long the iterable is.
+    however long the iterable is. `closer(item, rows)` may add rows to those of an image, and is called for one image
+    after the other, in their order.
     """
 
     def __init__(
@@ -45,8 +47,9 @@ class LookAhead(Generic[Item]):
         *,
         views: int = 1,
         images_per_call: int | None = None,
+        closer: Closer | None = None,
     ) -> None:
-        self._items, self._views_of, self._encode = items, views_of, encode
+        self._items, self._views_of, self._encode, self._closer = items, views_of, encode, closer
         self._full = images_per_call or max(1, VIEWS_AT_ONCE // views)
         self._at_once = 1  # until it is known how long one takes
 
@@ -71,10 +74,13 @@ class LookAhead(Generic[Item]):
         views = [made for _, made in taken if not isinstance(made, TrimtabError)]
         start = time.perf_counter()
         rows = iter(self._looked(views))
+        looked = [(item, made if isinstance(made, TrimtabError) else next(rows)) for item, made in taken]
+        if self._closer is not None:
+            looked = [(item, _closer_look(self._closer, item, found)) for item, found in looked]
         if views and self._encode is not None:
             seconds = (time.perf_counter() - start) / len(views)
             self._at_once = max(1, min(self._full, int(LONGEST_BATCH / max(seconds, 1e-9))))
-        return [(item, made if isinstance(made, TrimtabError) else next(rows)) for item, made in taken]
+        return looked
 
     def _looked(self, views: list[Pixels]) -> list[Rows | TrimtabError]:
         """What the method sees of each image; if a batch cannot be encoded, the images that cannot are found singly."""
@@ -85,6 +91,14 @@ class LookAhead(Generic[Item]):
         except TrimtabError as error:
             return [error] if len(views) == 1 else [found for one in views for found in self._looked([one])]
         return list(np.split(rows, np.cumsum([len(one) for one in views])[:-1]))
+
+
+def _closer_look(closer: Closer, item: Any, found: Rows | TrimtabError) -> Rows | TrimtabError:
+    """What is known after a closer look; an image that can no longer be read is one that cannot be read."""
+    try:
+        return found if isinstance(found, TrimtabError) else closer(item, found)
+    except TrimtabError as error:
+        return error
 
 
 def _made(work: Future[Pixels]) -> Pixels | TrimtabError:

@@ -125,6 +125,7 @@ class Stream(Learner):
         `forget`. `progress` is called with the number of images done.
         """
         rows = inputs.stream_rows(features)
+        arguments.whole("block", block, least=1)
         arguments.switch("keep_parts", keep_parts)
         arguments.callback("progress", progress)
         images, _ = self._given.stream_shape(rows, self._size)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trimtab.cli.options import Address, Changes, Engine, Json, SkipExisting, Workers, choices, on_ray
+from trimtab.cli.options import Address, Changes, Engine, Json, SkipExisting, ViewBudget, Workers, choices, on_ray
 from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def bench(
     tuned: Tuned = None,
     json: Json = False,
     images: Images = None,
+    view_budget: ViewBudget = None,
     engine: Engine = "local",
     address: Address = None,
 ) -> None:
@@ -80,6 +81,7 @@ def bench(
         parameters=changes_of(change or []),
         tuned=[TunedParameters.load(path) for path in tuned or []],
         images=images or [],
+        view_budget=view_budget,
     )
     elsewhere: Elsewhere | None = None
     if on_ray(engine, address):

@@ -16,7 +16,19 @@ from trimtab import arguments
 from trimtab.cli.bench import changes_of
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, given_names
-from trimtab.cli.options import Changes, Context, Device, Encoder, Labels, LabelsFile, Method, Precision, Views, choices
+from trimtab.cli.options import (
+    Changes,
+    Context,
+    Device,
+    Encoder,
+    Labels,
+    LabelsFile,
+    Method,
+    Precision,
+    ViewBudget,
+    Views,
+    choices,
+)
 from trimtab.errors import TrimtabError
 from trimtab.files import FileLock, say
 from trimtab.interrupts import HoldInterrupts
@@ -45,6 +57,7 @@ def classify(
     encoder: Encoder = "lite",
     method: Method = DEFAULT_METHOD,
     views: Views = 1,
+    view_budget: ViewBudget = None,
     templates: Annotated[str, typer.Option(help="Template set, template or file.")] = "photo",
     context: Context = None,
     state: Annotated[
@@ -105,6 +118,7 @@ def classify(
             templates=templates,
             context=context,
             views=views,
+            view_budget=view_budget,
             guard=guard,
             unknown="auto" if unknown else None,
         )

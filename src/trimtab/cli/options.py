@@ -61,6 +61,10 @@ Precision = Annotated[
     typer.Option(help="fp32, fp16, bf16 or int8 (cpu).", autocompletion=choices("fp32", "fp16", "bf16", "int8")),
 ]
 Views = Annotated[int, typer.Option(min=1, max=10_000, help="Views per image: the image itself, then random crops.")]
+ViewBudget = Annotated[
+    float | None,
+    typer.Option(min=1, help="Encode crops only where worth it: at most so many views per image on average."),
+]
 Cupl = Annotated[Path | None, typer.Option(help="CuPL file: JSON of class name -> sentences.")]
 Context = Annotated[
     Path | None, typer.Option(help="Context file of `trimtab learn coop`, or CoOp's own; instead of templates.")

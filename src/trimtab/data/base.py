@@ -7,9 +7,9 @@ become class indices; and several sets as one.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.images.decode import decode
+
+Load: TypeAlias = Callable[[int], NDArray[np.uint8]]
 
 UNLABELED = -1
 LABEL_FIELDS: Final = ("label", "class", "class_name", "classname", "category", "target")  # as people call them
@@ -35,7 +37,7 @@ class ImageSet:
     class_names: tuple[str, ...]
     labels: NDArray[np.int64]
     ids: Sequence[str]
-    load: Callable[[int], NDArray[np.uint8]]
+    load: Load
     domains: Sequence[str] | None = None
     templates: str = "photo"  # the name of a template set in trimtab.prompts
 
@@ -59,14 +61,15 @@ class FileImages:
     """Images in files, decoded when they are asked for."""
 
     paths: Sequence[Path]
+    enough: int | None = None  # as in `trimtab.images.decode`
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        return decode(self.paths[index])
+        return decode(self.paths[index], enough=self.enough)
 
     def part(self, indices: Sequence[int]) -> "FileImages":
         """Some of them, numbered from 0: what another machine needs."""
-        return FileImages([self.paths[index] for index in indices])
+        return replace(self, paths=[self.paths[index] for index in indices])
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,14 +78,15 @@ class EncodedImages:
 
     blobs: Sequence[bytes]
     ids: Sequence[str]
+    enough: int | None = None  # as in `trimtab.images.decode`
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
-        return decoded_bytes(self.blobs[index], self.ids[index])
+        return decoded_bytes(self.blobs[index], self.ids[index], self.enough)
 
     def part(self, indices: Sequence[int]) -> "EncodedImages":
         """Some of them, numbered from 0."""
-        return EncodedImages([self.blobs[i] for i in indices], [self.ids[i] for i in indices])
+        return replace(self, blobs=[self.blobs[i] for i in indices], ids=[self.ids[i] for i in indices])
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +104,22 @@ class GrayImages:
         return GrayImages(self.pixels[np.asarray(indices)])
 
 
-def decoded_bytes(blob: bytes, name: str) -> NDArray[np.uint8]:
+def no_larger_than(load: Load, enough: int) -> Load:
+    """The same images, files decoded smaller where `enough` pixels remain; those that are in memory as they are."""
+    options: dict[str, Any] = {}
+    if isinstance(load, JoinedImages):
+        smaller = [no_larger_than(part, enough) for part in load.loads]
+        if any(one is not other for one, other in zip(smaller, load.loads, strict=True)):
+            options["loads"] = smaller
+    elif hasattr(load, "enough"):
+        options["enough"] = enough
+    return replace(load, **options) if options else load  # type: ignore[type-var]
+
+
+def decoded_bytes(blob: bytes, name: str, enough: int | None = None) -> NDArray[np.uint8]:
     """Decode an image's bytes; an error says which image it was."""
     try:
-        return decode(blob)
+        return decode(blob, enough=enough)
     except TrimtabError as error:
         raise TrimtabError(str(error).replace("The image given as bytes", name, 1)) from None
 
@@ -156,7 +172,7 @@ def natural(name: str) -> tuple[tuple[tuple[int, int | str], ...], str]:
 class JoinedImages:
     """Loads from the set that an index falls into."""
 
-    loads: Sequence[Callable[[int], NDArray[np.uint8]]]
+    loads: Sequence[Load]
     starts: Sequence[int]  # the index of each set's first image
 
     def __call__(self, index: int) -> NDArray[np.uint8]:

@@ -25,11 +25,12 @@ class HuggingFaceImages:
 
     rows: Any  # a datasets.Dataset whose image column is not decoded
     column: str
+    enough: int | None = None  # as in `trimtab.images.decode`
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
         stored = self.rows[index][self.column]
-        return decode(stored["bytes"] if stored["bytes"] is not None else stored["path"])
+        return decode(stored["bytes"] if stored["bytes"] is not None else stored["path"], enough=self.enough)
 
 
 def from_huggingface(source: "str | Path | Dataset", class_names: Sequence[str] | None = None) -> ImageSet:

@@ -31,11 +31,11 @@ class Agreement:
             f"same best of {NAMES} names for {self.same_top1:.1%}"
         )
 
-    def refuse_poor(self, name: str) -> None:
+    def refuse_poor(self, name: str, precision: str) -> None:
         """An error if what agrees this badly should not be used."""
         if self.mean_cosine < LEAST_COSINE or self.same_top1 < LEAST_SAME:
             raise TrimtabError(
-                f"{name} does not stand eight bits ({self}; at least {LEAST_COSINE} and {LEAST_SAME:.0%} are asked "
+                f"{name} does not stand {precision} ({self}; at least {LEAST_COSINE} and {LEAST_SAME:.0%} are asked "
                 "for); give more images that are like yours, or keep fp32."
             )
 

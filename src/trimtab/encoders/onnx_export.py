@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from trimtab.encoders.agreement import Agreement, agreement
 from trimtab.encoders.base import first_line
 from trimtab.encoders.onnx import FORMAT, SETTINGS, OnnxEncoder, open_session, run_session
+from trimtab.encoders.onnx_half import halve_tower
 from trimtab.encoders.onnx_int8 import quantize_tower
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
@@ -28,19 +29,21 @@ if TYPE_CHECKING:
 
 TEXTS = ("a photo of a cat.", "a blurry photo of a golden retriever, seen from the side.", "x")
 TOLERANCE = 1e-3  # of the largest output; float32 towers agree to about 1e-6
+HALF_TOLERANCE = 0.02  # the same for unit features in fp16, which agree to about 1e-3
 LONGEST_AXIS = 4096
 LEAST_IMAGES = 16  # to calibrate eight bits on and to compare them on
 ONE_FILE = 1_800_000_000  # bytes of weights; the format allows 2 GB, beyond that they go into a second file
 
 
 def write_onnx_folder(
-    encoder: "TorchEncoder", folder: Path, *, int8_images: NDArray[np.uint8] | None = None
+    encoder: "TorchEncoder", folder: Path, *, precision: str = "fp32", images: NDArray[np.uint8] | None = None
 ) -> tuple[dict[str, float], Agreement | None]:
     """Write `encoder` to `folder`; returns the largest differences of unit features from the original.
 
-    With `int8_images`, (N, size, size, 3) of the kind that it will see, its image tower is then quantized: calibrated
-    on every second image and compared on the others, and refused if they agree badly. The folder appears only when it
-    is complete.
+    `images`, (N, size, size, 3) of the kind that it will see, are for int8, which needs them, and for fp16: how well
+    the encoder agrees with its float32 form is measured on them, and it is refused if it agrees badly. The image tower
+    of int8 is calibrated on every second of them, and compared on the others. The folder appears only when it is
+    complete.
     """
     check_free(folder)
     if not isinstance(encoder.tokenize, TextTokens):
@@ -51,8 +54,11 @@ def write_onnx_folder(
         written.mkdir()
         _write_files(encoder, encoder.tokenize, written)
         exact = OnnxEncoder(f"onnx:{folder}", written)
-        differences = _differences(encoder, exact)
-        agreed = None if int8_images is None else _in_eight_bits(exact, written, int8_images)
+        differences, agreed = _differences(encoder, exact), None
+        if precision == "int8":
+            agreed = _in_eight_bits(exact, written, np.empty(0, np.uint8) if images is None else images)
+        elif precision == "fp16":
+            differences, agreed = _in_half(encoder, exact, written, images)
         if folder.exists():
             folder.rmdir()
         written.rename(folder)
@@ -72,10 +78,40 @@ def _in_eight_bits(exact: OnnxEncoder, folder: Path, images: NDArray[np.uint8]) 
     quantized.rename(folder / "image.onnx")
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     agreed = agreement(exact, OnnxEncoder(exact.name, folder), images[1::2])
-    agreed.refuse_poor(exact.name)
+    agreed.refuse_poor(exact.name, "int8")
     settings["agreement"] = asdict(agreed)
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
     return agreed
+
+
+def _in_half(
+    original: "TorchEncoder", exact: OnnxEncoder, folder: Path, images: NDArray[np.uint8] | None
+) -> tuple[dict[str, float], Agreement | None]:
+    """Replace both towers of the folder that `exact` runs from by towers of fp16."""
+    exact.keep_open()
+    for name in ("image.onnx", "text.onnx"):
+        half = folder / f"half-{name}"
+        weights = sum(file.stat().st_size for file in folder.glob(f"{name}*"))
+        halve_tower(folder / name, half, second_file=weights > 2 * ONE_FILE)
+        for file in folder.glob(f"{name}*"):
+            file.unlink()
+        half.rename(folder / name)
+    settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8")) | {"precision": "fp16"}
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    written = OnnxEncoder(exact.name, folder)
+    differences = _differences(original, written)
+    if not max(differences.values()) < HALF_TOLERANCE:  # also if one is NaN: fp16 ends at 65504
+        raise TrimtabError(
+            f"{original.name} does not stand fp16: unit features differ by up to {max(differences.values()):.1e} from "
+            "float32; keep fp32."
+        )
+    if images is None or not len(images):
+        return differences, None
+    agreed = agreement(exact, written, images)
+    agreed.refuse_poor(exact.name, "fp16")
+    settings["agreement"] = asdict(agreed)
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    return differences, agreed
 
 
 def check_free(folder: Path) -> None:

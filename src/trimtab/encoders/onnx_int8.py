@@ -20,6 +20,8 @@ AT_ONCE = 8  # calibration images per run: all intermediate values are kept
 PRODUCTS = ("MatMul", "Gemm")
 # What stays in eight bits between two convolutions. To leave a clip out would round the whole range before it.
 BESIDE_CONVOLUTIONS = ("Conv", "Add", "Clip", "Relu", "MaxPool", "AveragePool", "Concat")
+# The first convolutions stay in float32: they have few channels, whose ranges differ most, and cost little.
+FLOAT_CONVOLUTIONS = 3
 
 
 def quantize_tower(model: Path, out: Path, calibration: NDArray[np.uint8]) -> str:
@@ -50,7 +52,7 @@ def quantize_tower(model: Path, out: Path, calibration: NDArray[np.uint8]) -> st
                     _Calibration(calibration),
                     activation_type=quantization.QuantType.QUInt8,  # times signed weights: twice as fast on x86
                     op_types_to_quantize=list(BESIDE_CONVOLUTIONS),
-                    nodes_to_exclude=_before_convolutions(onnx.load(str(prepared))),
+                    nodes_to_exclude=before_convolutions(onnx.load(str(prepared)), FLOAT_CONVOLUTIONS),
                     **eight_bits,
                 )
     except Exception as error:  # the tools raise many kinds for models that they do not know
@@ -72,10 +74,15 @@ class _Calibration:
         return None if batch is None else {"pixels": batch}
 
 
-def _before_convolutions(model: Any) -> list[str]:
-    """The steps from bytes to the first convolution's input, which stay exact: they cost little and decide all else."""
-    kinds = [node.op_type for node in model.graph.node]
-    return [node.name for node in model.graph.node[: kinds.index("Conv")]]
+def before_convolutions(model: Any, passed: int = 0) -> list[str]:
+    """The steps from bytes to the input of a convolution, the first or one that comes after `passed` others.
+
+    What turns bytes into the first one's input always stays exact: it costs little and decides all else.
+    """
+    convolutions = [place for place, node in enumerate(model.graph.node) if node.op_type == "Conv"]
+    if not convolutions:
+        return []
+    return [node.name for node in model.graph.node[: convolutions[min(passed, len(convolutions) // 4)]]]
 
 
 def _by_products(model: Any) -> bool:

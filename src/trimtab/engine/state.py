@@ -58,6 +58,14 @@ class State:
 
         return put_back
 
+    def scale_logits(self, block: Block) -> None:
+        """Let the block's logits be those that the state will see, without making anything else ready."""
+        for _, part in self._parts():
+            if isinstance(part, State) and not isinstance(part, OwnArrays):
+                part.scale_logits(block)
+            elif hasattr(part, "take_scale"):
+                part.take_scale(block)
+
     def pass_by(self, image: Image) -> None:
         """An image that nothing is learned from went by: tell the parts that count it all the same."""
         for _, part in self._parts():

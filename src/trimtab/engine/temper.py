@@ -36,6 +36,8 @@ class TextTemper(OwnArrays):
         """Let the block's logits be tempered."""
         block.temper = self
 
+    take_scale = open
+
     def scales(self, cosines: Array) -> tuple[Array, Doubles]:
         """(B,): the logit scale of each image, from the images before it; (B, 2): the figures after each."""
         scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 2))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.data.base import ImageSet, drawn
+from trimtab.data.base import ImageSet, drawn, no_larger_than
 from trimtab.encoders.base import Encoder
 from trimtab.encoders.prompted import text_tower
 from trimtab.encoders.prompted.context_files import read_context
 from trimtab.errors import TrimtabError
-from trimtab.features.manifest import StoreInfo
+from trimtab.features.manifest import JPEG_SIDE, StoreInfo
 from trimtab.images.generated import ViewSource, further_views
 from trimtab.images.loader import ViewBatch, ViewLoader
-from trimtab.images.views import check_view_options
+from trimtab.images.views import check_view_options, enough_side
 from trimtab.prompts import templates_for, text_prototypes
 
 Cupl = Mapping[str, Sequence[str]]
@@ -130,12 +130,13 @@ def plan_encoding(
     if len(image_set.class_names) < 2:
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
     text, prompts = _text(image_set, encoder, templates, cupl, context)
+    load = no_larger_than(image_set.load, enough_side(encoder.input_size))
     further = generated_views if generated is not None else 0
     info = StoreInfo(
         dataset=image_set.name,
         encoder=encoder.name,
         encoder_fingerprint=encoder.fingerprint,
-        preprocessing=_preprocessing(encoder.input_size, views, augmix, further),
+        preprocessing=_preprocessing(encoder.input_size, views, augmix, further, smaller=load is not image_set.load),
         prompts=prompts,
         seed=seed,
         views=views + further,
@@ -148,7 +149,7 @@ def plan_encoding(
         domains=None if image_set.domains is None else tuple(str(image_set.domains[i]) for i in chosen),
     )
     options = ViewOptions(encoder.input_size, views, seed, augmix, batch, workers, generated, further)
-    return Encoding(image_set, chosen, info, text, options, context)
+    return Encoding(replace(image_set, load=load), chosen, info, text, options, context)
 
 
 def _text(
@@ -178,12 +179,14 @@ def _generated_of(
     return lambda index, image: further_views(source, str(ids[index]), image, count)
 
 
-def _preprocessing(size: int, views: int, augmix: bool, generated: int) -> dict[str, Any]:
+def _preprocessing(size: int, views: int, augmix: bool, generated: int, *, smaller: bool) -> dict[str, Any]:
     """All that decides the pixels besides the image and the seed; a change of the rules must change it.
 
     It is part of every store's fingerprint: another spelling would make the same features a different store.
     """
     described: dict[str, Any] = {"size": size, "plain": "shorter side resized (bicubic), centre square"}
+    if smaller:  # decoded at 1/2, 1/4 or 1/8 where the shorter side keeps so many pixels
+        described[JPEG_SIDE] = enough_side(size)
     if views > 1:
         described["random"] = (
             "random resized crop (area 0.08 to 1, aspect 3/4 to 4/3, bilinear), mirrored half the time, "

@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 from trimtab import arguments
@@ -25,6 +26,7 @@ VERSIONS = (1, 2)
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 TEXT = "text.npy"
+JPEG_SIDE = "JPEG files at least"  # what preprocessing calls the pixels that a large file keeps when it is decoded
 DTYPES = ("float16", "float32")
 COLUMNS = ("labels", "ids", "domains")
 
@@ -121,7 +123,7 @@ class Manifest:
             "text_sha256": self.text_sha256,
         }
 
-    @property
+    @cached_property
     def checksum(self) -> str:
         """A hash of all of it, and through the shards' own checksums of every feature."""
         return hashlib.sha256(canonical(self.content())).hexdigest()

@@ -1,10 +1,10 @@
 """Guard: which guards are on, and how strict they are. One frozen record; every guard can be switched off alone."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from trimtab.engine.parameters import check, number, switch
+from trimtab.engine.parameters import check, docstring, number, switch
 from trimtab.errors import TrimtabError
 
 
@@ -73,6 +73,9 @@ class Guard:
     def parameters(self) -> dict[str, Any]:
         """Every switch by its name."""
         return asdict(self)
+
+
+Guard.__doc__ = docstring(Guard.__doc__ or "", {declared.name: declared for declared in fields(Guard)})
 
 
 def make_guard(path: Path, parameters: dict[str, Any]) -> Guard:

@@ -30,8 +30,6 @@ from trimtab.guard.unknown import Unknown
 from trimtab.task import Task
 
 STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
-SLOTS_PER_LOOK = 4  # items that may be compared with their neighbors for each image that came
-YOUNG = 1024  # images after which neighbors are asked less often
 DIARY = 2048  # images whose verdicts are kept
 LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
@@ -64,10 +62,15 @@ class Watch:
             found |= {f"{part}.{name}": array for name, array in getattr(self, part).arrays().items()}
         return found
 
+    def _judging(self) -> Iterable[tuple[str, NDArray[np.generic]]]:
+        """The arrays that judging a block changes; the others wait for the answers."""
+        yield from self.admission.arrays().items()
+        yield from (("verdicts", self.verdicts), ("details", self.details), ("counts of verdicts", self.counts))
+
     def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.int8]:
         """(B,): the verdict on each image of a block."""
         if len(block) > 1:  # of one image nothing can be left half done
-            self._before = {n: array.copy() for n, array in self.arrays().items() if not n.startswith(_LATER)}
+            self._before = {name: array.copy() for name, array in self._judging()}
         verdicts = np.zeros(len(block), np.int8)
         self._figures = figures_of(block)
         self.doubts = self.doubts_about(self._figures)
@@ -91,9 +94,8 @@ class Watch:
         """The answers to a block's images; fewer than there are if it was broken off: then know only those."""
         done = sum(map(len, answers))
         if done < len(block) and len(block) > 1:
-            for name, array in self.arrays().items():
-                if not name.startswith(_LATER):
-                    array[...] = self._before[name]
+            for name, array in self._judging():
+                array[...] = self._before[name]
             block = Block(block.task, block.views[:done], block.first, text=block.text)
             if done:
                 self.judge(block, sources[:done])
@@ -101,11 +103,10 @@ class Watch:
             return
         if self.guard.unknown:
             self.unknown.take_in(self._figures)
-        self.health.take_in(
-            block, np.concatenate(answers), np.concatenate(agreed), self.admission.places, self.admission.nearest
-        )
-        named = np.flatnonzero(sources[:done] != NO_SOURCE) if (sources != NO_SOURCE).any() else ()
-        for row in named:
+        said = answers[0] if len(answers) == 1 else np.concatenate(answers)
+        alike = agreed[0] if len(agreed) == 1 else np.concatenate(agreed)
+        self.health.take_in(block, said, alike, self.admission.places, self.admission.nearest)
+        for row in np.flatnonzero(sources[:done] != NO_SOURCE):
             position = block.first + int(row)
             if self.verdicts[position % DIARY] == Verdict.LEARNED:
                 self.sources[self.events[LOGGED] % LOG] = position, sources[row]
@@ -142,14 +143,24 @@ class Watch:
         return True
 
     def contradicted(self, bank: Bank, seen: int) -> NDArray[np.bool_] | None:
-        """The items of a bank that their neighbors contradict, when it is time to ask."""
-        interval = STRETCH * max(4, -(-bank.sources.size // (STRETCH * SLOTS_PER_LOOK)))
-        interval *= 1 if seen <= YOUNG else 4
-        if not self.guard.contradicted or seen % interval:
+        """Of a bank's items those that their neighbors contradict; at each look back a few classes are asked, in turn.
+
+        Near is as near as the last images had their nearest one, in the middle.
+        """
+        classes, slots = bank.sources.shape
+        if not self.guard.contradicted or slots == 0:
             return None
+        count = max(1, STRETCH // slots)
         known = min(int(self.admission.counts[JUDGED]), HELD)
-        images, answers = self.admission.held[:known], self.health.answers[:known]
-        gone = contradicted(bank, images, answers, int(self.guard.contradicted), self.guard.duplicates)
+        recent = np.arange(max(0, seen - HELD), seen) % DIARY
+        gone = contradicted(
+            bank,
+            np.unique((seen // STRETCH * count + np.arange(count)) % classes),
+            self.admission.held[:known],
+            self.health.answers[:known],
+            int(self.guard.contradicted),
+            float(np.median(self.details[recent, NEAREST])),
+        )
         self.events[CONTRADICTED] += int(gone.sum())
         return gone
 
@@ -209,9 +220,6 @@ class Watch:
         return "Learned."
 
 
-_LATER = ("sources", "unknown.", "health.")  # written once the answers are there
-
-
 @njit(nogil=True)
 def _note(
     first: int,
@@ -231,7 +239,7 @@ def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray
     """(N,): the sources of N images as numbers."""
     if sources is None:
         return np.full(images, NO_SOURCE, np.int64)
-    if isinstance(sources, str) or len(sources) != images:
+    if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) != images:
         raise TrimtabError(f"sources must name one source (or None) for each of the {images} images.")
     known = {source: source_number(source) for source in set(sources)}
     return np.array([known[source] for source in sources], np.int64)

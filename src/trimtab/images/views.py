@@ -18,8 +18,9 @@ from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.images.augmix import augmix as augmix_view
 from trimtab.images.decode import check_image
-from trimtab.images.resample import Box, resize
+from trimtab.images.resample import Box, resize, resize_crops
 
+SMALLEST = 0.08  # share of the image's area that a random crop covers at least
 RATIOS = (3 / 4, 4 / 3)
 TRIES = 10
 
@@ -31,29 +32,40 @@ def make_views(
     seed: int,
     *,
     augmix: bool = False,
-    scale: tuple[float, float] = (0.08, 1.0),
+    scale: tuple[float, float] = (SMALLEST, 1.0),
+    first: int = 0,
     out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
     """(V, size, size, 3): the plain view and V - 1 random ones, drawn by the seed and the image's content.
 
     `scale` bounds the share of the image's area that a random crop covers; `augmix` blends each random view with
-    altered copies of itself; `out`, if given, is filled and returned.
+    altered copies of itself; `first` leaves out the views before it; `out`, if given, is filled and returned.
     """
     check_view_options(views, seed, scale)
     arguments.whole("size", size, least=1)
+    arguments.whole("first", first, least=0, most=views - 1)
     height, width = check_image(image).shape[:2]
     if out is None:
-        out = np.empty((views, size, size, 3), dtype=np.uint8)
-    out[0] = resize_shorter_and_crop(image, size)
-    number = content_number(image) if views > 1 else 0
-    for view in range(1, views):
-        rng = np.random.default_rng([seed, number, view])
-        crop = random_crop(rng, height, width, scale)
-        mirror = bool(rng.random() < 0.5)
-        resize(image, size, size, filter="bilinear", crop=crop, mirror=mirror, out=out[view])
-        if augmix:
-            out[view] = augmix_view(out[view], rng)
+        out = np.empty((views - first, size, size, 3), dtype=np.uint8)
+    if first == 0:
+        out[0] = resize_shorter_and_crop(image, size)
+    if views == 1:
+        return out
+    number = content_number(image)
+    draws = [np.random.default_rng([seed, number, view]) for view in range(max(first, 1), views)]
+    crops = [random_crop(rng, height, width, scale) for rng in draws]
+    mirrors = [bool(rng.random() < 0.5) for rng in draws]
+    random_views = out[-len(draws) :]
+    resize_crops(image, crops, mirrors, random_views)
+    if augmix:
+        for view, rng in zip(random_views, draws, strict=True):
+            view[:] = augmix_view(view, rng)
     return out
+
+
+def enough_side(size: int) -> int:
+    """The shorter side that an image needs at most: with it, the smallest random crop has `size` pixels of its own."""
+    return math.ceil(size / math.sqrt(SMALLEST * RATIOS[0]))
 
 
 def content_number(image: NDArray[np.uint8]) -> int:
@@ -90,7 +102,7 @@ def random_crop(rng: Generator, height: int, width: int, scale: tuple[float, flo
     return Box((height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width)
 
 
-def check_view_options(views: int, seed: int, scale: tuple[float, float] = (0.08, 1.0)) -> None:
+def check_view_options(views: int, seed: int, scale: tuple[float, float] = (SMALLEST, 1.0)) -> None:
     """Refuse options that cannot be meant."""
     arguments.whole("views", views, least=1)
     arguments.whole("seed", seed, least=0, most=2**32 - 1)

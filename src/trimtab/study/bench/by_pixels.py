@@ -13,7 +13,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.data.base import ImageSet
+from trimtab.data.base import ImageSet, no_larger_than
 from trimtab.data.catalog import load_dataset
 from trimtab.data.orders import order_by_name
 from trimtab.encoders import load_encoder
@@ -21,6 +21,7 @@ from trimtab.encoders.base import image_prompts
 from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
+from trimtab.features.manifest import JPEG_SIDE
 from trimtab.files import cache_folder, write_whole
 from trimtab.images.views import make_views
 from trimtab.interrupts import HoldInterrupts
@@ -47,7 +48,9 @@ class PixelRows:
         missing = [identity for identity in store.ids if identity not in place]
         if missing:
             raise TrimtabError(f"{images.name} does not hold the image {missing[0]} of {store.path}; give its images.")
-        self._images, self._size, self._info = images, size, store.info
+        self._size, self._info = size, store.info
+        enough = store.info.preprocessing.get(JPEG_SIDE)
+        self._load = images.load if enough is None else no_larger_than(images.load, enough)
         self._places = [place[store.ids[row]] for row in order]
         self.labels = store.labels[order]
         self.shape = (len(order), views or store.views, size, size, 3)
@@ -58,7 +61,7 @@ class PixelRows:
     def __getitem__(self, rows: slice) -> NDArray[np.uint8]:
         augmix = bool(self._info.preprocessing.get("augmix", False))
         found = [
-            make_views(self._images.load(index), self._size, self.shape[1], self._info.seed, augmix=augmix)
+            make_views(self._load(index), self._size, self.shape[1], self._info.seed, augmix=augmix)
             for index in self._places[rows]
         ]
         return np.stack(found) if found else np.empty((0, *self.shape[1:]), np.uint8)

@@ -40,6 +40,7 @@ class Run:
     variant: str = ""  # what sets the run apart from the plain method, for people
     tuned_on: str = ""  # the fingerprint of the store whose labels the parameters were chosen on, if any
     contents: Mapping[str, str] = field(default_factory=dict)  # parameter -> a hash of the file that it names
+    view_budget: float | None = None  # views per image that `LazyViews` may have encoded; None: all
     images: str = ""  # the data set behind the store, for a method that needs pixels; it does not set runs apart
 
     def file_of(self, weights: str) -> str:
@@ -85,11 +86,13 @@ def make_plan(
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
     tuned: Sequence[TunedParameters] = (),
     images: Sequence[str] = (),
+    view_budget: float | None = None,
 ) -> Plan:
     """Every method on every store in every order, drawn with `seeds` seeds. Zero-shot is added if it is not named.
 
     `parameters` maps a method's name to those of its hyper-parameters that shall differ from the defaults. Each of
     `tuned` adds a row of its own. `images` are the data sets behind the stores, for methods that need pixels.
+    `view_budget` adds a row for each method, which then sees only the views that `trimtab.lazy_views` would encode.
     """
     arguments.names_or_paths("stores", stores)
     arguments.names("orders", orders)
@@ -102,9 +105,15 @@ def make_plan(
     arguments.whole("seeds (the number of orders)", seeds, least=1)
     rows = [_Row(name, changes.get(name, {})) for name in names]
     rows += [_Row(found.method, found.parameters, found.name, found.tuned_on) for found in tuned]
+    if view_budget is not None:
+        rows += [_Row(name, changes.get(name, {}), view_budget=view_budget) for name in _of_several_views(names)]
     runs = []
     for path in stores:
         store = labeled_store(path)
+        if view_budget is not None and not 1 <= view_budget <= store.views:
+            raise TrimtabError(
+                f"A view budget must be between 1 and the number of views of {path}, {store.views}, not {view_budget}."
+            )
         for order in orders:
             order_by_name(order, labels=store.labels, domains=store.domains)  # refuses a bad order now
             for seed in range(1 if order == "stored" else seeds):
@@ -115,11 +124,19 @@ def make_plan(
 class _Row:
     """A row of the table to come: a method with its parameters, on any store in any order."""
 
-    def __init__(self, name: str, parameters: Mapping[str, Any], variant: str = "", tuned_on: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        variant: str = "",
+        tuned_on: str = "",
+        view_budget: float | None = None,
+    ) -> None:
         self._method = make_method(name, **parameters)  # refuses bad parameters before anything runs
-        self._parameters, self._tuned_on = parameters, tuned_on
+        self._parameters, self._tuned_on, self._view_budget = parameters, tuned_on, view_budget
         self._contents = self._method.contents()
         shown = {**parameters, **{key: value[:8] for key, value in self._contents.items()}}
+        shown |= {} if view_budget is None else {"view_budget": view_budget}
         self._variant = variant or ", ".join(f"{key}={value}" for key, value in shown.items())
 
     def run(
@@ -144,6 +161,7 @@ class _Row:
             variant=self._variant,
             tuned_on=self._tuned_on,
             contents=self._contents,
+            view_budget=self._view_budget,
             images=images_behind(store, images, self._method.name, path) if "pixels" in self._method.needs else "",
         )
 
@@ -159,6 +177,11 @@ def method_names(methods: Iterable[str]) -> tuple[str, ...]:
         if name not in list_methods():
             raise TrimtabError(f"There is no method {name!r}; the methods are all, {', '.join(list_methods())}.")
     return tuple(dict.fromkeys([BASELINE, *names]))
+
+
+def _of_several_views(names: Iterable[str]) -> list[str]:
+    """Those that look at more than the plain view, and at features."""
+    return [name for name in names if name != BASELINE and "pixels" not in make_method(name).needs]
 
 
 def _of_features() -> list[str]:

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from trimtab.data.orders import order_by_name
 from trimtab.engine.arrays import Array
 from trimtab.fusion import FixedWeights, oracle_weights
+from trimtab.lazy_views import LazyViews
 from trimtab.methods.base import Method
-from trimtab.stream import Predictions
+from trimtab.stream import BLOCK, Predictions
 from trimtab.task import Task
 
 if TYPE_CHECKING:
     from trimtab.features import FeatureStore
+
+AT_ONCE = 1024  # images whose parts are weighed in one go
 
 
 class OrderedRows:
@@ -36,9 +39,31 @@ class OrderedRows:
         return self._store.rows(self._order[rows])[:, : self.shape[1]]
 
 
-def rows_in_order(store: "FeatureStore", order: str, seed: int, views: int | None = None) -> OrderedRows:
-    """The rows of a store in an order by its name; only the first `views` of each image, if so many are given."""
-    return OrderedRows(store, order_by_name(order, labels=store.labels, domains=store.domains, seed=seed), views)
+class LazyRows(OrderedRows):
+    """The same, where a method sees only the views that `LazyViews` would have had encoded, repeated in turn."""
+
+    def __init__(self, store: "FeatureStore", order: NDArray[np.int64], views: int | None, budget: float) -> None:
+        super().__init__(store, order, views)
+        lazy = LazyViews(store.task(), self.shape[1], budget)
+        whole = OrderedRows(store, order, views)
+        blocks = (whole[start : start + BLOCK] for start in range(0, len(order), BLOCK))
+        self._encoded = np.array([len(lazy.look(image)) for block in blocks for image in block])
+        self.views_per_image = lazy.views_per_image
+
+    def __getitem__(self, rows: slice) -> NDArray[np.floating[Any]]:
+        which = np.arange(self.shape[1]) % self._encoded[rows][:, None]
+        return np.take_along_axis(super().__getitem__(rows), which[:, :, None], axis=1)
+
+
+def rows_in_order(
+    store: "FeatureStore", order: str, seed: int, views: int | None = None, budget: float | None = None
+) -> OrderedRows:
+    """The rows of a store in an order by its name; only the first `views` of each image, if so many are given.
+
+    With a `budget`, of these only as many as it allows on average.
+    """
+    indices = order_by_name(order, labels=store.labels, domains=store.domains, seed=seed)
+    return OrderedRows(store, indices, views) if budget is None else LazyRows(store, indices, views, budget)
 
 
 def with_fixed_weights(method: Method) -> Method:
@@ -69,7 +94,7 @@ def weigh(
         return fusion.combine(parts), fusion.report()
     automatic = with_fusion(method, "auto").new_fusion(task)
     fused = np.empty_like(predictions.probabilities)
-    for position in range(len(fused)):
-        image = {name: part[position] for name, part in parts.items()}
-        fused[position] = automatic.step(image)
+    for first in range(0, len(fused), AT_ONCE):
+        rows = slice(first, first + AT_ONCE)
+        fused[rows] = automatic.walk({name: part[rows] for name, part in parts.items()})
     return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}

@@ -70,6 +70,7 @@ class Cost:
     state_mb: Amount  # of what the method keeps
     gflops_per_image: Amount | None  # counted by formula, without encoding the views; None: no formula for this method
     text_encoder_gflops: Amount | None = None  # how much of it is the text encoder's, where prompts are tuned
+    views_per_image: Amount | None = None  # that were worth encoding under a view budget, on average; None: no budget
 
 
 @dataclass(frozen=True)

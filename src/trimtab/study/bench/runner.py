@@ -24,7 +24,7 @@ from trimtab.study import metrics
 from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.measures import STEPS, forget_peak_memory, peak_memory_mb, state_mb, step_times
 from trimtab.study.bench.plan import BASELINE, Run
-from trimtab.study.bench.predicting import OrderedRows, rows_in_order, weigh, with_fixed_weights
+from trimtab.study.bench.predicting import LazyRows, OrderedRows, rows_in_order, weigh, with_fixed_weights
 from trimtab.study.bench.record import FAILED, SCORES, About, Cost, Record, packed
 from trimtab.study.bench.rows import views_title
 from trimtab.study.costs import gflops_on
@@ -51,7 +51,7 @@ def execute(run: Run) -> list[Record]:
         raise TrimtabError(
             f"{run.parameters[changed[0]]} has changed since the benchmark was planned; run the same command again."
         )
-    rows = rows_in_order(store, run.order, run.seed, run.views)
+    rows = rows_in_order(store, run.order, run.seed, run.views, run.view_budget)
     abouts = {weights: _about(run, store, method, len(rows), weights) for weights in run.weights}
     try:
         if "pixels" in method.needs:
@@ -108,6 +108,7 @@ def _measured(
             state_mb=round(state_mb(stream), 3),
             gflops_per_image=gflops,
             text_encoder_gflops=of_text,
+            views_per_image=rows.views_per_image if isinstance(rows, LazyRows) else None,
         )
         records.append(_scored(about, method, scores, values, cost, compactness))
     # Timed last: these steps write into the caches.

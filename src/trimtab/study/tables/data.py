@@ -74,5 +74,12 @@ def _scores(records: list[Record]) -> dict[str, Any]:
             "step_ms": waits,
             "gflops_per_image": costs[0].gflops_per_image,
             "text_encoder_gflops": costs[0].text_encoder_gflops,
+            "views_per_image": _mean([cost.views_per_image for cost in costs]),
         },
     }
+
+
+def _mean(found: list[float | None]) -> float | None:
+    """Of the figures that there are."""
+    there = [value for value in found if value is not None]
+    return float(np.mean(there)) if there else None

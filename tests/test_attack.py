@@ -1,0 +1,85 @@
+"""Crafted streams are what they say, and `trimtab attack` scores only what is clean."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bench_stores import make_store
+from trimtab import TrimtabError
+from trimtab.checks import random_stream
+from trimtab.cli.main import app
+from trimtab.engine.equations import softmax
+from trimtab.study.attack.crafting import ATTACKS, SURE, Victim, blended, poisoned
+from trimtab.study.attack.trial import CLEAN, try_attacks
+
+
+@pytest.fixture(scope="module")
+def victim():
+    task, features = random_stream(classes=5, dim=24, views=1, images=80, seed=0)
+    labels = (features[:, 0] @ task.text_prototypes.T).argmax(axis=1)
+    labels[::7] = (labels[::7] + 1) % 5  # so that the text is wrong somewhere
+    return task, Victim(features[:, 0], labels, task.text_prototypes, 60.0)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_clean_images_stay_as_they_were_and_in_order(name, victim):
+    _, whom = victim
+    found = poisoned(name, whom, seed=1)
+    assert np.array_equal(found.features[found.clean], whom.features)
+    assert (~found.clean).sum() > 0
+    np.testing.assert_allclose(np.linalg.norm(found.features, axis=1), 1, atol=1e-5)
+    assert np.array_equal(found.features, poisoned(name, whom, seed=1).features), "the same seed gives the same attack"
+
+
+def test_a_blend_is_sure_of_its_target_and_of_no_more(victim):
+    _, whom = victim
+    targets = np.arange(5)
+    crafted = blended(whom, np.random.default_rng(0), targets)
+    sure = softmax(np.float32(60) * (crafted @ whom.text.T))[targets, targets]
+    assert (sure > SURE - 1e-3).all()
+    assert (sure < 1 - 1e-5).any(), "no more text than it takes"
+
+
+def test_an_attack_that_is_none_is_refused(victim):
+    with pytest.raises(TrimtabError, match="There is no attack 'bribe'"):
+        poisoned("bribe", victim[1])
+
+
+def test_outcomes_are_of_the_clean_images(victim):
+    task, whom = victim
+    found = try_attacks(
+        "toy", task, whom.features, whom.labels, methods=["zero_shot", "mcp"], attacks=["first"], orders=2
+    )
+    for guarded in (False, True):
+        assert found.accuracy("zero_shot", "first", guarded) == pytest.approx(found.zero_shot)
+        assert found.accuracy("zero_shot", CLEAN, guarded) == pytest.approx(found.zero_shot)
+    crafted = {o.guarded: o.refused_crafted for o in found.outcomes if (o.method, o.attack) == ("mcp", "first")}
+    assert crafted[False] == 0
+    assert crafted[True] > 0.5
+
+
+def test_the_command(tmp_path):
+    make_store(tmp_path / "store")
+    arguments = [
+        "attack",
+        str(tmp_path / "store"),
+        "--methods",
+        "tda",
+        "--attacks",
+        "blend",
+        "--orders",
+        "1",
+        "--images",
+        "40",
+    ]
+    shown = CliRunner().invoke(app, [*arguments, "--json", "-o", str(tmp_path / "found.json")])
+    assert shown.exit_code == 0, shown.output
+    found = json.loads(shown.stdout)
+    assert {(o["attack"], o["guarded"]) for o in found["outcomes"]} == {
+        (attack, guarded) for attack in ("clean", "blend") for guarded in (False, True)
+    }
+    assert json.loads((tmp_path / "found.json").read_text()) == found
+    table = CliRunner().invoke(app, arguments)
+    assert "top-1 under attack" in table.stdout
