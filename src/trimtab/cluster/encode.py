@@ -70,7 +70,7 @@ def encode_on_ray(
             if progress:
                 progress(sharded.images_done, sharded.images)
             with ray_session(address) as ray:
-                load = encoding.load
+                load = encoding.image_set.load
                 whole = None if hasattr(load, "part") else ray.put(load)  # sent to a node once, not with every shard
                 made = each(
                     ray,

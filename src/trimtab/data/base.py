@@ -69,7 +69,7 @@ class FileImages:
 
     def part(self, indices: Sequence[int]) -> "FileImages":
         """Some of them, numbered from 0: what another machine needs."""
-        return FileImages([self.paths[index] for index in indices])
+        return replace(self, paths=[self.paths[index] for index in indices])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class EncodedImages:
 
     def part(self, indices: Sequence[int]) -> "EncodedImages":
         """Some of them, numbered from 0."""
-        return EncodedImages([self.blobs[i] for i in indices], [self.ids[i] for i in indices])
+        return replace(self, blobs=[self.blobs[i] for i in indices], ids=[self.ids[i] for i in indices])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Images behind a URL that fsspec knows: s3://bucket/photos, gs://..., memory://..."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -19,6 +19,7 @@ class UrlImages:
 
     folder: RemoteFolder
     names: Sequence[str]
+    enough: int | None = None  # as in `trimtab.images.decode`
 
     def __call__(self, index: int) -> NDArray[np.uint8]:
         """Image `index` as (H, W, 3) RGB bytes."""
@@ -27,11 +28,11 @@ class UrlImages:
             content = self.folder.read(name)
         except FileNotFoundError:
             raise TrimtabError(f"{self.folder}/{name} is not there.") from None
-        return decoded_bytes(content, f"{self.folder}/{name}")
+        return decoded_bytes(content, f"{self.folder}/{name}", self.enough)
 
     def part(self, indices: Sequence[int]) -> "UrlImages":
         """Some of them, numbered from 0: what another machine needs."""
-        return UrlImages(self.folder, [self.names[index] for index in indices])
+        return replace(self, names=[self.names[index] for index in indices])
 
 
 def image_folder_at(url: str) -> ImageSet:

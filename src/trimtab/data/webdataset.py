@@ -6,7 +6,7 @@ A stream may be met in any order, so the shards are indexed once and images read
 import json
 import tarfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +47,7 @@ class TarImages:
 
     def part(self, indices: Sequence[int]) -> "TarImages":
         """Some of them, numbered from 0: what another machine needs."""
-        return TarImages([self.members[i] for i in indices], [self.ids[i] for i in indices])
+        return replace(self, members=[self.members[i] for i in indices], ids=[self.ids[i] for i in indices])
 
 
 def from_webdataset(place: str | Path, class_names: Sequence[str] | None = None) -> ImageSet:

@@ -112,7 +112,7 @@ class ShardedEncoding:
         info, span = self.encoding.info, self.begun.layout.span(number, self.images)
         here = slice(span.start, span.stop)
         indices = self.encoding.chosen[here].tolist()
-        divide = getattr(self.encoding.load, "part", None)
+        divide = getattr(self.encoding.image_set.load, "part", None)
         return ShardWork(
             number=number,
             first=span.start,
@@ -163,7 +163,7 @@ def encode_shards(
         progress(sharded.images_done, sharded.images)
     for number in mine:
         with write_errors(sharded.folder):
-            sharded.take(sharded.work(number).make(encoder, sharded.folder, encoding.load))
+            sharded.take(sharded.work(number).make(encoder, sharded.folder, encoding.image_set.load))
         if progress:
             progress(sharded.images_done, sharded.images)
     return FeatureStore.open(str(sharded.folder)) if sharded.seal() else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,6 @@ class Encoding:
     options: ViewOptions
     context: str | Path | None = None
 
-    @property
-    def load(self) -> Load:
-        """What reads an image: large files are decoded no larger than the views need."""
-        return no_larger_than(self.image_set.load, enough_side(self.options.size))
-
     def features(self, encoder: Encoder, first: int, per_shard: int) -> Iterator[Found]:
         """The features of the images from position `first` on, batch by batch.
 
@@ -66,7 +61,7 @@ class Encoding:
         while start < len(self.chosen):
             stop = min((start // per_shard + 1) * per_shard, len(self.chosen))
             indices = self.chosen[start:stop].tolist()
-            yield from encoded(self.load, indices, start, self.image_set.ids, self.options, encoder)
+            yield from encoded(self.image_set.load, indices, start, self.image_set.ids, self.options, encoder)
             start = stop
 
 
@@ -135,13 +130,13 @@ def plan_encoding(
     if len(image_set.class_names) < 2:
         raise TrimtabError(f"{image_set.name} comes without class names; say what the images may show.")
     text, prompts = _text(image_set, encoder, templates, cupl, context)
+    load = no_larger_than(image_set.load, enough_side(encoder.input_size))
     further = generated_views if generated is not None else 0
-    smaller = no_larger_than(image_set.load, enough_side(encoder.input_size))
     info = StoreInfo(
         dataset=image_set.name,
         encoder=encoder.name,
         encoder_fingerprint=encoder.fingerprint,
-        preprocessing=_preprocessing(encoder.input_size, views, augmix, further, smaller=smaller is not image_set.load),
+        preprocessing=_preprocessing(encoder.input_size, views, augmix, further, smaller=load is not image_set.load),
         prompts=prompts,
         seed=seed,
         views=views + further,
@@ -154,7 +149,7 @@ def plan_encoding(
         domains=None if image_set.domains is None else tuple(str(image_set.domains[i]) for i in chosen),
     )
     options = ViewOptions(encoder.input_size, views, seed, augmix, batch, workers, generated, further)
-    return Encoding(image_set, chosen, info, text, options, context)
+    return Encoding(replace(image_set, load=load), chosen, info, text, options, context)
 
 
 def _text(
