@@ -34,7 +34,7 @@ class Slots(NamedTuple):
     among: Array  # (B, B): the products of the block's images with each other
     first: int  # position of the block's first image in the stream
     births: NDArray[np.int64]  # (C, K): the class's arrivals when the item came
-    arrivals: NDArray[np.int64]  # (C,): images that were offered to the class
+    arrivals: NDArray[np.int64]  # (C,): the class's clock, in images of it
     lifetime: int  # arrivals per slot of a section after which its items give way; 0: never
 
 

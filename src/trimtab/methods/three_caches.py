@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.clarity import Clarity
 from trimtab.engine.door import ReadOuts
 from trimtab.engine.equations import entropy, normalized_entropy, softmax
 from trimtab.engine.operations import Size
@@ -124,7 +125,8 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
     lifetime: int = slots(
         100,
         about="Images of a class, for each slot of a cache, after which an item gives way to the next: a cache holds "
-        "the best of the last so many, not of all time (ours; docs/long-streams.md). 0: never, as in the paper.",
+        "the best of the last so many, not of all time. Images count while the text is as clear as it used to be "
+        "(ours; docs/long-streams.md). 0: never, as in the paper.",
     )
     negative_alpha: float = number(
         0.117, least=0, symbol="alpha of A, negative", about="Strength of a negative item; 0 silences the cache."
@@ -232,6 +234,7 @@ class ThreeCaches(State):
     reflected: AffinitySums  # what the entropy cache alone says, for the reflecting mechanism
     retrieved: RetrievalCosines  # <f, r_c>
     penalties: NegativePenalties  # what the negative cache says against each class
+    clarity: Clarity  # whether items age
 
     @classmethod
     def empty(cls, rules: ThreeCacheMethod, task: Task) -> "ThreeCaches":
@@ -253,11 +256,12 @@ class ThreeCaches(State):
                 rules.mask_low,
                 rules.mask_high,
             ),
+            clarity=Clarity(),
         )
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
-        self.bank.arrivals[image.label] += 1
+        self.bank.arrivals[image.label] += self.clarity.take_in(image.logits[None])[0]
         # The align test uses the visual prototype as it was before this image, so it comes before any write.
         align_slot = self._align_slot(image, rules)
         self.bank.offer("entropy", image.label, image, image.entropy)
@@ -281,7 +285,7 @@ class ThreeCaches(State):
         walk(
             self.bank.compiled(),
             ReadOuts(means, self.reflected.compiled(), self.retrieved.compiled(), self.penalties.compiled()),
-            looks_of(block),
+            looks_of(block, self.clarity.take_in(block.logits)),
             Rules(
                 spans["entropy"].start,
                 spans["align"].start,

@@ -1,0 +1,58 @@
+"""Whether the text speaks as clearly as it used to: only then do a class's items age.
+
+A cache that keeps the surest images of all time ends with extremes: over a hundred thousand images of one kind it grows
+worse. So items should give way. But where a stream drifts to images that the text hardly understands, what came before
+is better than what comes. The text's clearness tells the two apart without labels and whatever its scale: how far its
+best class lies before the second, over the spread of all. A class's clock runs while the mean of the last images is not
+below the mean of all images so far (docs/long-streams.md).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.compiled import njit
+from trimtab.engine.kernels import VECTORIZE
+
+RECENT = 1000  # images that "now" speaks of
+
+SEEN, NOW, EVER = range(3)  # places in the array of figures
+
+
+class Clarity:
+    """Three running figures."""
+
+    def __init__(self) -> None:
+        self.figures = np.zeros(3)
+
+    def arrays(self) -> Arrays:
+        """Everything learned."""
+        return {"figures": self.figures}
+
+    def take_in(self, logits: Array) -> NDArray[np.bool_]:
+        """(B,): whether the clocks run, for images of these text logits (B, C), one after the other."""
+        running = np.empty(len(logits), np.bool_)
+        _take_in(np.ascontiguousarray(logits), self.figures, running)
+        return running
+
+
+@njit(fastmath=VECTORIZE, nogil=True)
+def _take_in(logits: Array, figures: Doubles, running: NDArray[np.bool_]) -> None:
+    for row in range(len(logits)):
+        text = logits[row]
+        best, second, total, square = np.float32(-np.inf), np.float32(-np.inf), 0.0, 0.0
+        for c in range(len(text)):
+            value = text[c]
+            total += value
+            square += value * value
+            if value > best:
+                best, second = value, best
+            elif value > second:
+                second = value
+        mean = total / len(text)
+        spread = np.sqrt(max(square / len(text) - mean * mean, 1e-12))
+        clear = (best - second) / spread if len(text) > 1 else 1.0
+        figures[SEEN] += 1
+        figures[NOW] += (clear - figures[NOW]) / min(figures[SEEN], RECENT)
+        figures[EVER] += (clear - figures[EVER]) / figures[SEEN]
+        running[row] = figures[NOW] >= figures[EVER]
