@@ -29,10 +29,10 @@ def tempered_logits(task, features):
     return np.array(logits)
 
 
-@pytest.mark.parametrize("memory_slots", [64, 2048])
+@pytest.mark.parametrize("memory_slots", [200, 2048])
 def test_the_memory_equals_the_plain_twin(clip_like, memory_slots):
     task, features, _ = clip_like
-    features = features[:260]
+    features = features[:450]
     parts = Keel(memory_slots=memory_slots).start(task).run(features).parts
     witnesses = np.stack([parts[name].argmax(axis=1) for name in ("prototype", "retrieval")], axis=1)
     logits = tempered_logits(task, features)

@@ -34,7 +34,7 @@ def both(monkeypatch):
     return start, features, task
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.name}-{abs(hash(method)) % 97}")
+@pytest.mark.parametrize("method", METHODS, ids=[f"{number}-{method.name}" for number, method in enumerate(METHODS)])
 def test_wide_banks_give_the_numbers_of_dense_ones(both, method):
     start, features, _ = both
     dense, sparse = start(method, is_wide=False), start(method, is_wide=True)
