@@ -13,6 +13,7 @@ from PIL import Image
 
 from bench_stores import make_store
 from image_files import make_image
+from trimtab import Keel
 from trimtab.checks import random_stream
 from trimtab.data import load_dataset
 from trimtab.task import Task
@@ -107,6 +108,13 @@ def features_of_ones_own(*_: Path) -> dict[str, Any]:
     }
 
 
+def a_labeled_stream(*_: Path) -> dict[str, Any]:
+    """Features, a stream of them, and what they show."""
+    found = features_of_ones_own()
+    labels = np.random.default_rng(0).integers(4, size=len(found["features"]))
+    return {**found, "labels": labels, "stream": Keel().start(found["task"])}
+
+
 def photos(folder: Path, numbers: list[int], kind: str = ".png") -> list[str]:
     """Test images of CIFAR-10 as files; the names tell what they show."""
     folder.mkdir(exist_ok=True)
@@ -131,4 +139,6 @@ GIVEN: dict[str, Callable[[Path], dict[str, Any]]] = {
     "docs/production.md": production,
     "docs/weights-without-labels.md": features_of_ones_own,
     "docs/keel.md": features_of_ones_own,
+    "docs/calibration.md": a_labeled_stream,
+    "docs/long-streams.md": features_of_ones_own,
 }

@@ -275,7 +275,7 @@ def test_a_learned_context_is_taken_wherever_prompts_are(photos, tmp_path):
     tower = encoder.text_tower(store.class_names, context=read_context("c.safetensors").context)
     np.testing.assert_array_equal(store.text_prototypes, tower.features(tower.start))
     assert store.info.prompts == "2 learned vectors (end), trained on labels of photos (4 per class)"
-    np.testing.assert_array_equal(read_context(context_of(store.path)).context, tower.start)
+    np.testing.assert_array_equal(read_context(context_of(store.folder)).context, tower.start)
     tuned = store.task({"text_tower"}).text_tower  # prompt tuning starts from the context that the store keeps
     np.testing.assert_array_equal(tuned.start, tower.start)
     shown = trimtab("classify", photos, "--labels", ",".join(NAMES), "--context", "c.safetensors", "-m", "zero_shot")

@@ -5,7 +5,7 @@ fresh stream: that is the merged one. So a merged stream is a state that the met
 
 * merging is commutative, and idempotent by source: an image that several streams kept counts once. Always, bit for bit;
 * it is associative, and holds exactly what one stream over all images would hold, where admission looks at the image
-  alone: TDA, and MCP's entropy cache without promotion. Other caches ask what is kept already (MCP's align cache asks
+  alone: TDA, and MCP's entropy cache without promotion and aging. Other caches ask what is kept already (MCP's align cache asks
   for the center), so there another order of merging gives another state, of equal accuracy (docs/cluster.md).
 
 What a method learns from every image, kept or not, and holds as running figures (the weights of `fusion="auto"`, the
@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike
 from trimtab import arguments
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
+from trimtab.engine.clarity import Clarity
 from trimtab.engine.readouts import NegativePenalties, ReadOut
 from trimtab.engine.state import Nothing, OwnArrays, State
 from trimtab.engine.temper import TextTemper
@@ -36,13 +37,14 @@ from trimtab.steps import Steps
 from trimtab.stream import BLOCK, Stream
 from trimtab.task import Task
 
-FIGURES = ("strength.figures", "temper.figures")  # running figures inside states
+FIGURES = ("strength.figures", "temper.figures", "clarity.figures")  # running figures inside states
 MERGED_PARTS = (
     Bank,
     ReadOut,
     NegativePenalties,
     PrototypeStrength,
     TextTemper,
+    Clarity,
     Nothing,
 )
 
