@@ -100,6 +100,10 @@ def test_an_item_that_has_outlived_its_time_gives_way_to_a_worse_one():
         bank.arrivals[0] += 1
         bank.offer("cache", 0, image, score)
     assert sorted(bank.sources[0].tolist()) == [7, 8]
+    bank.grow_older(0, clear=False)
+    assert bank.offer("cache", 0, block[8], 0.0) is None, "closed while the text is not clear"
+    bank.grow_older(0, clear=True)
+    assert bank.offer("cache", 0, block[8], 0.0) is not None
     lasting = Bank(2, 8, {"cache": 2})
     lasting.open(block)
     for position, score in enumerate((0.1, 0.2, 0.9)):

@@ -18,7 +18,7 @@ from trimtab.fusion import oracle_weights
 from trimtab.methods.mcp import MCP
 
 # The prototypes' strength: the middle of the authors' values for every set, or found from the stream.
-STRENGTHS = {"paper": MCP(prototype_term="affinity"), "matched": MCP()}
+STRENGTHS = {"paper": MCP.paper(), "matched": MCP()}
 
 
 def study(store: Store, stream: Arranged) -> dict[str, float]:

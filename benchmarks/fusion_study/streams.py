@@ -13,8 +13,8 @@ from trimtab.task import Task
 
 Array = NDArray[np.float32]
 
-SHUFFLES = 5
-HARD_SEEDS = 3
+SHUFFLES = 2
+HARD_SEEDS = 1
 HARD = ("class-sorted", "dirichlet", "long-tailed", "open-set")
 IMBALANCE = 50.0
 HELD_OUT = 0.3

@@ -6,6 +6,7 @@ prints the accuracy of MCP's prototype part on one shuffled stream per store.
 """
 
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def main(folder: Path, wanted: list[str]) -> None:
             return stream.accuracy(parts_of(store, stream, method)["prototype"])  # noqa: B023
 
         def affinity(alpha: float, beta: float) -> float:
-            return accuracy(MCP(prototype_term="affinity", positive_alpha=alpha, positive_beta=beta))
+            return accuracy(replace(MCP.paper(), positive_alpha=alpha, positive_beta=beta))
 
         grid = {pair: affinity(*pair) for pair in product(ALPHAS, BETAS)}
         given = AUTHORS.get(store.name)

@@ -5,8 +5,9 @@ fresh stream: that is the merged one. So a merged stream is a state that the met
 
 * merging is commutative, and idempotent by source: an image that several streams kept counts once. Always, bit for bit;
 * it is associative, and holds exactly what one stream over all images would hold, where admission looks at the image
-  alone: TDA, and MCP's entropy cache without promotion and aging. Other caches ask what is kept already (MCP's align cache asks
-  for the center), so there another order of merging gives another state, of equal accuracy (docs/cluster.md).
+  alone: TDA, and MCP's entropy cache without promotion and aging. Other caches ask what is kept already (MCP's align
+  cache asks for the center), so there another order of merging gives another state, of equal accuracy
+  (docs/cluster.md).
 
 What a method learns from every image, kept or not, and holds as running figures (the weights of `fusion="auto"`, the
 strength of MCP's prototypes), is averaged over the streams. Sums of streams that share a past cannot be added without

@@ -94,6 +94,7 @@ class Bank:
         self.births = np.zeros((classes, slots), np.int64)
         self.arrivals = np.zeros(classes, np.int64)
         self._lifetime = arguments.whole("lifetime", lifetime, least=0)
+        self._closed = np.zeros(1, np.bool_)
         if anchors is not None:
             self.features[:, 0] = anchors
             self.occupied[:, 0] = 1
@@ -233,7 +234,13 @@ class Bank:
             self.births,
             self.arrivals,
             self._lifetime,
+            self._closed,
         )
+
+    def grow_older(self, label: int, clear: bool) -> None:
+        """An image of a class comes: its items age if the text is clear; else a bank whose items age is closed."""
+        self.arrivals[label] += clear
+        self._closed[0] = self._lifetime > 0 and not clear
 
     def similarities(self, image: Image) -> Array:
         """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""

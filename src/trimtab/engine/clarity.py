@@ -1,10 +1,10 @@
-"""Whether the text speaks as clearly as it used to: only then do a class's items age.
+"""Whether the text speaks as clearly as it used to: only then do caches change what they hold.
 
 A cache that keeps the surest images of all time ends with extremes: over a hundred thousand images of one kind it grows
 worse. So items should give way. But where a stream drifts to images that the text hardly understands, what came before
 is better than what comes. The text's clearness tells the two apart without labels and whatever its scale: how far its
-best class lies before the second, over the spread of all. A class's clock runs while the mean of the last images is not
-below the mean of all images so far (docs/long-streams.md).
+best class lies before the second, over the spread of all. Items age, and full caches take new ones, while the mean of
+the last images is not below the mean of all images so far (docs/long-streams.md).
 """
 
 import numpy as np
@@ -30,14 +30,14 @@ class Clarity:
         return {"figures": self.figures}
 
     def take_in(self, logits: Array) -> NDArray[np.bool_]:
-        """(B,): whether the clocks run, for images of these text logits (B, C), one after the other."""
-        running = np.empty(len(logits), np.bool_)
-        _take_in(np.ascontiguousarray(logits), self.figures, running)
-        return running
+        """(B,): whether the text is clear, at images of these text logits (B, C), one after the other."""
+        clear_now = np.empty(len(logits), np.bool_)
+        _take_in(np.ascontiguousarray(logits), self.figures, clear_now)
+        return clear_now
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _take_in(logits: Array, figures: Doubles, running: NDArray[np.bool_]) -> None:
+def _take_in(logits: Array, figures: Doubles, clear_now: NDArray[np.bool_]) -> None:
     for row in range(len(logits)):
         text = logits[row]
         best, second, total, square = np.float32(-np.inf), np.float32(-np.inf), 0.0, 0.0
@@ -55,4 +55,4 @@ def _take_in(logits: Array, figures: Doubles, running: NDArray[np.bool_]) -> Non
         figures[SEEN] += 1
         figures[NOW] += (clear - figures[NOW]) / min(figures[SEEN], RECENT)
         figures[EVER] += (clear - figures[EVER]) / figures[SEEN]
-        running[row] = figures[NOW] >= figures[EVER]
+        clear_now[row] = figures[NOW] >= figures[EVER]

@@ -36,6 +36,7 @@ class Slots(NamedTuple):
     births: NDArray[np.int64]  # (C, K): the class's arrivals when the item came
     arrivals: NDArray[np.int64]  # (C,): the class's clock, in images of it
     lifetime: int  # arrivals per slot of a section after which its items give way; 0: never
+    closed: NDArray[np.bool_]  # (1,): whether full sections take nothing, for the image at hand
 
 
 class Means(NamedTuple):
@@ -110,8 +111,8 @@ NO_PENALTIES = Penalties(
 def slot_for_lower(bank: Slots, label: int, start: int, stop: int, score: np.float32) -> int:
     """The slot where a class's section, slots start..stop, takes an item of this score, or NOWHERE.
 
-    Its next free slot, else that of an item which has outlived its time, else the worst one if the score is strictly
-    lower; of equals, the first.
+    Its next free slot; if the bank is not closed, that of an item which has outlived its time, else the worst one if
+    the score is strictly lower; of equals, the first.
     """
     if start == stop:
         return NOWHERE
@@ -124,6 +125,8 @@ def slot_for_lower(bank: Slots, label: int, start: int, stop: int, score: np.flo
             worst = slot
         if births[slot] < births[oldest]:
             oldest = slot
+    if bank.closed[0]:
+        return NOWHERE
     if bank.lifetime > 0 and bank.arrivals[label] - births[oldest] > bank.lifetime * (stop - start):
         return oldest
     return worst if score < scores[worst] else NOWHERE

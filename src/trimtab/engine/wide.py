@@ -77,7 +77,7 @@ class WideBank(Bank):
         like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
         self.sections, self.products, slots = like.sections, like.products, like.scores.shape[1]
         self._block, self._among, self._followers = like._block, like._among, like._followers
-        self._first_slot, self._lifetime = like._first_slot, lifetime
+        self._first_slot, self._lifetime, self._closed = like._first_slot, lifetime, like._closed
         self.births, self.arrivals = np.zeros((classes, slots), np.int64), np.zeros(classes, np.int64)
         self._overwritten, self._arrived = None, self.arrivals
         self._opened: list[int] = []  # classes that got their row while the bank is held
@@ -162,6 +162,7 @@ class WideBank(Bank):
             self.births,
             self.arrivals,
             self._lifetime,
+            self._closed,
         )
 
     def write(

@@ -125,8 +125,8 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
     lifetime: int = slots(
         100,
         about="Images of a class, for each slot of a cache, after which an item gives way to the next: a cache holds "
-        "the best of the last so many, not of all time. Images count while the text is as clear as it used to be "
-        "(ours; docs/long-streams.md). 0: never, as in the paper.",
+        "the best of the last so many, not of all time. While the text is less clear than it used to be, full caches "
+        "are closed (ours; docs/long-streams.md). 0: neither, as in the paper.",
     )
     negative_alpha: float = number(
         0.117, least=0, symbol="alpha of A, negative", about="Strength of a negative item; 0 silences the cache."
@@ -261,7 +261,7 @@ class ThreeCaches(State):
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
-        self.bank.arrivals[image.label] += self.clarity.take_in(image.logits[None])[0]
+        self.bank.grow_older(image.label, bool(self.clarity.take_in(image.logits[None])[0]))
         # The align test uses the visual prototype as it was before this image, so it comes before any write.
         align_slot = self._align_slot(image, rules)
         self.bank.offer("entropy", image.label, image, image.entropy)

@@ -40,10 +40,10 @@ class Looks(NamedTuple):
     entropies: Array  # (B,)
     vote_labels: NDArray[np.intp]  # (B,)
     vote_entropies: Array  # (B,)
-    aging: NDArray[np.bool_]  # (B,): whether the items of the image's class grow older by it
+    clear: NDArray[np.bool_]  # (B,): whether the text is as clear as it used to be
 
 
-def looks_of(block: Block, aging: NDArray[np.bool_]) -> Looks:
+def looks_of(block: Block, clear: NDArray[np.bool_]) -> Looks:
     """The block as the loop takes it."""
     return Looks(
         np.ascontiguousarray(block.views[:, 0]),
@@ -52,7 +52,7 @@ def looks_of(block: Block, aging: NDArray[np.bool_]) -> Looks:
         block.entropies,
         block.vote_labels,
         block.vote_entropies,
-        aging,
+        clear,
     )
 
 
@@ -64,7 +64,8 @@ def walk(bank: door.Slots, readouts: door.ReadOuts, looks: Looks, rules: Rules) 
     bits = np.log2(classes)
     for row in range(len(looks.plain)):
         label, entropy = looks.labels[row], looks.entropies[row]
-        bank.arrivals[label] += looks.aging[row]
+        bank.arrivals[label] += looks.clear[row]
+        bank.closed[0] = bank.lifetime > 0 and not looks.clear[row]
         # The align test uses the visual prototype as it was before this image, so it comes before any write.
         align_slot = _align_slot(bank, looks, rules, row)
         door.offer(bank, readouts, rules.entropy_start, rules.align_start, label, row, entropy, probabilities)
