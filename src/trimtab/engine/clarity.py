@@ -4,7 +4,7 @@ A cache that keeps the surest images of all time ends with extremes: over a hund
 worse. So items should give way. But where a stream drifts to images that the text hardly understands, what came before
 is better than what comes. The text's clearness tells the two apart without labels and whatever its scale: how far its
 best class lies before the second, over the spread of all. Items age, and full caches take new ones, while the mean of
-the last images is not below the mean of all images so far (docs/long-streams.md).
+the last images is not below that of thirty times as many (docs/long-streams.md).
 """
 
 import numpy as np
@@ -15,8 +15,9 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 
 RECENT = 1000  # images that "now" speaks of
+LONG = 30_000  # and "as it used to be": a change that stays is accepted in the end
 
-SEEN, NOW, EVER = range(3)  # places in the array of figures
+SEEN, NOW, USUAL = range(3)  # places in the array of figures
 
 
 class Clarity:
@@ -54,5 +55,5 @@ def _take_in(logits: Array, figures: Doubles, clear_now: NDArray[np.bool_]) -> N
         clear = (best - second) / spread if len(text) > 1 else 1.0
         figures[SEEN] += 1
         figures[NOW] += (clear - figures[NOW]) / min(figures[SEEN], RECENT)
-        figures[EVER] += (clear - figures[EVER]) / figures[SEEN]
-        clear_now[row] = figures[NOW] >= figures[EVER]
+        figures[USUAL] += (clear - figures[USUAL]) / min(figures[SEEN], LONG)
+        clear_now[row] = figures[NOW] >= figures[USUAL]
