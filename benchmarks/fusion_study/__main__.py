@@ -1,7 +1,7 @@
 """Run the study:  python -m benchmarks.fusion_study FOLDER_OF_STORES RESULTS.jsonl  [store ...]
 
-What each piece of the rule is worth, candidate by candidate. One line per stream goes to the results; lines that are there
-already are not computed again. Tables are then made by  python -m benchmarks.fusion_study.tables RESULTS.jsonl
+What each piece of the rule is worth, candidate by candidate. One line per stream goes to the results; lines that are
+there already are not computed again. Tables are then made by  python -m benchmarks.fusion_study.tables RESULTS.jsonl
 """
 
 import json
