@@ -124,9 +124,8 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
     )
     lifetime: int = slots(
         100,
-        about="Images of a class, for each slot of a cache, after which an item gives way to the next: a cache holds "
-        "the best of the last so many, not of all time. While the text is less clear than it used to be, full caches "
-        "are closed (ours; docs/long-streams.md). 0: neither, as in the paper.",
+        about="Images of a class, per slot of a cache, after which an item gives way: a cache is the best of the last "
+        "so many. While the text is less clear than usual, full caches are closed (ours). 0: neither, as in the paper.",
     )
     negative_alpha: float = number(
         0.117, least=0, symbol="alpha of A, negative", about="Strength of a negative item; 0 silences the cache."
