@@ -21,6 +21,7 @@ AROUND = (
     "trimtab.files",
     "trimtab.methods",
     "trimtab.registry",
+    "trimtab.storage",
     "trimtab.study.bench.dependencies",
     "trimtab.study.bench.measures",
     "trimtab.study.bench.plan",

@@ -21,15 +21,7 @@ from trimtab.study.bench import predicting
 
 # Imported on the way, but no figure passes through them: saving a stream, finding a method by its name, and where
 # compiled code is kept.
-BESIDE = frozenset(
-    {
-        "trimtab.engine.state_io",
-        "trimtab.engine.compiled",
-        "trimtab.methods",
-        "trimtab.registry",
-        "trimtab.storage",
-    }
-)
+BESIDE = frozenset({"trimtab.engine.state_io", "trimtab.engine.compiled", "trimtab.methods", "trimtab.registry"})
 # What the figures of a method that learns prompts pass through as well; the weights are in the store's fingerprint.
 TEXT_TOWERS = (
     "trimtab.encoders.prompted.making",
