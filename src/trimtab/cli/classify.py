@@ -91,6 +91,9 @@ def classify(
       trimtab classify photos/ --labels cat,dog -f csv -o out.csv --state kept
       find /camera -name '*.jpg' | trimtab classify - --labels cat,dog -f jsonl
     """  # noqa: D301  (not a raw string: click looks for the character itself)
+    # One image's products are small: more threads would only wait, on the cores that the encoder works on. NumPy reads
+    # this when it is imported, which it has not been so far.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from rich.console import Console
 
     from trimtab.cli.labels import given_labels
