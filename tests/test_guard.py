@@ -8,20 +8,12 @@ from trimtab.checks import random_stream
 from trimtab.engine.arrays import unit_rows
 from trimtab.guard.admission import Verdict
 from trimtab.task import Task
+from two_cones import two_cones
 
 
 @pytest.fixture(scope="module")
 def cones():
-    """A task and images as CLIP has them: two narrow cones, one of texts and one of images."""
-    random = np.random.default_rng(0)
-    classes, dim = 6, 64
-    content = unit_rows(random.normal(size=(classes, dim)))
-    image_axis, text_axis = unit_rows(random.normal(size=(2, dim)))
-    text = unit_rows(text_axis + 0.5 * content)
-    labels = random.integers(classes, size=400)
-    noise = unit_rows(random.normal(size=(400, dim)))
-    images = unit_rows(image_axis + 0.35 * content[labels] + 0.5 * noise)
-    return Task([f"class {c}" for c in range(classes)], text, 60.0), images, labels
+    return two_cones(400)[:3]
 
 
 def verdicts(stream: Stream) -> list[int]:

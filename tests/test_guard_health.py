@@ -9,20 +9,12 @@ from trimtab.engine.arrays import unit_rows
 from trimtab.guard.health import ANSWER, LEAST, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, TEXT
 from trimtab.guard.unknown import Unknown, densest
 from trimtab.guard.watch import FALLEN, FALLS, PATIENCE, RETURNS
-from trimtab.task import Task
+from two_cones import two_cones
 
 
 @pytest.fixture(scope="module")
 def cones():
-    random = np.random.default_rng(0)
-    classes, dim = 6, 64
-    content = unit_rows(random.normal(size=(classes, dim)))
-    image_axis, text_axis = unit_rows(random.normal(size=(2, dim)))
-    text = unit_rows(text_axis + 0.5 * content)
-    labels = random.integers(classes, size=700)
-    images = unit_rows(image_axis + 0.35 * content[labels] + 0.5 * unit_rows(random.normal(size=(700, dim))))
-    others = unit_rows(image_axis + 0.5 * unit_rows(random.normal(size=(100, dim))) - 0.6 * text.mean(axis=0))
-    return Task([f"class {c}" for c in range(classes)], text, 60.0), images, labels, others
+    return two_cones(700)
 
 
 def test_a_healthy_stream_says_so(cones):

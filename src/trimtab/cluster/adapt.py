@@ -101,8 +101,8 @@ def _rounds(
     begins: list[str | None] = [None] * len(division.parts)
     for number in range(division.rounds):
         played = dict(_played_before(folder, number, len(begins)))
-        todo = [(stream, begin) for stream, begin in enumerate(begins) if stream not in played]
-        played.update(play_all(number, todo))
+        unplayed = [(stream, begin) for stream, begin in enumerate(begins) if stream not in played]
+        played.update(play_all(number, unplayed))
         for stream in sorted(played):
             rows = division.parts[stream][0][number * plan.merge_every : (number + 1) * plan.merge_every]
             labels[rows], streams[rows] = played[stream].labels, stream
@@ -124,8 +124,8 @@ def _rounds(
 def _here(plan: AdaptPlan, folder: Path) -> PlayAll:
     cameras: dict[int, Camera] = {}
 
-    def play_all(number: int, todo: Round) -> Iterator[tuple[int, Played]]:
-        for stream, snapshot in todo:
+    def play_all(number: int, unplayed: Round) -> Iterator[tuple[int, Played]]:
+        for stream, snapshot in unplayed:
             camera = cameras.setdefault(stream, Camera(versions(), plan, stream, str(folder)))
             yield stream, camera.play(number, snapshot)
 
@@ -137,9 +137,9 @@ def _on_ray(ray: Any, plan: AdaptPlan, folder: Path) -> PlayAll:
     actor = ray.remote(Camera).options(num_cpus=0, scheduling_strategy="SPREAD", max_restarts=-1, max_task_retries=-1)
     cameras: dict[int, Any] = {}
 
-    def play_all(number: int, todo: Round) -> Iterator[tuple[int, Played]]:
+    def play_all(number: int, unplayed: Round) -> Iterator[tuple[int, Played]]:
         waiting = {}
-        for stream, snapshot in todo:
+        for stream, snapshot in unplayed:
             if stream not in cameras:
                 cameras[stream] = actor.remote(versions(), plan, stream, str(folder))
             waiting[cameras[stream].play.remote(number, snapshot)] = stream

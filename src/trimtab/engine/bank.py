@@ -99,6 +99,8 @@ class Bank:
             self.features[:, 0] = anchors
             self.occupied[:, 0] = 1
             self.gram[:, 0, 0] = np.einsum("cd,cd->c", anchors, anchors)
+        # The same by row, for followers: a class has a row of its own here, and in a wide bank once it is written.
+        self.rows, self.grams, self.used = self.features, self.gram, self.occupied
         self.products: Array = np.zeros((classes, slots, 0), np.float32)  # (C, K, B), of the open block
         self._block: Block | None = None  # the open one
         self._among: Array = np.zeros((0, 0), np.float32)
@@ -134,6 +136,10 @@ class Bank:
         for follower in self._followers:
             follower.open()
 
+    def place_of(self, label: int) -> int:
+        """The row of a class."""
+        return label
+
     @property
     def held(self) -> bool:
         """Whether writes are being remembered, to be taken back."""
@@ -151,13 +157,15 @@ class Bank:
         overwritten, self._overwritten = self._overwritten or [], None
         self.arrivals[:] = self._arrived
         for label, slot, row, feature, products, gram, score, source, occupied, birth in reversed(overwritten):
+            place = self.place_of(label)
             for follower in self._followers:
                 follower.replacing(label, slot, row)
-            self.features[label, slot], self.products[label, slot, row:] = feature, products
-            self.gram[label, slot] = gram
-            self.gram[label, :, slot] = gram
+            self.rows[place, slot], self.products[place, slot, row:] = feature, products
+            self.grams[place, slot] = gram
+            self.grams[place, :, slot] = gram
             self.scores[label, slot], self.sources[label, slot] = score, source
-            self.occupied[label, slot], self.births[label, slot] = occupied, birth
+            self.occupied[label, slot] = self.used[place, slot] = occupied
+            self.births[label, slot] = birth
             for follower in self._followers:
                 follower.restored(label, slot, row)
 
@@ -271,13 +279,14 @@ class Bank:
             follower.written(label, slot, row, payload)
 
     def _held_by(self, label: int, slot: int, row: int) -> _Overwritten:
+        place = self.place_of(label)
         return _Overwritten(
             label,
             slot,
             row,
-            self.features[label, slot].copy(),
-            self.products[label, slot, row:].copy(),
-            self.gram[label, slot].copy(),
+            self.rows[place, slot].copy(),
+            self.products[place, slot, row:].copy(),
+            self.grams[place, slot].copy(),
             self.scores[label, slot],
             self.sources[label, slot],
             self.occupied[label, slot],

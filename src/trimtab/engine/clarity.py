@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
 
 RECENT = 1000  # images that "now" speaks of
 LONG = 30_000  # and "as it used to be": a change that stays is accepted in the end
@@ -37,22 +36,28 @@ class Clarity:
         return clear_now
 
 
-@njit(fastmath=VECTORIZE, nogil=True)
+@njit(nogil=True)
+def margin(logits: Array) -> float:
+    """How far the best of (C,) logits lies before the second, over the deviation of all; 1 where there is one alone."""
+    if len(logits) < 2:
+        return 1.0
+    best, second, total, square = np.float32(-np.inf), np.float32(-np.inf), 0.0, 0.0
+    for c in range(len(logits)):
+        value = logits[c]
+        total += value
+        square += value * value
+        if value > best:
+            best, second = value, best
+        elif value > second:
+            second = value
+    mean = total / len(logits)
+    return (best - second) / np.sqrt(max(square / len(logits) - mean * mean, 1e-12))
+
+
+@njit(nogil=True)
 def _take_in(logits: Array, figures: Doubles, clear_now: NDArray[np.bool_]) -> None:
     for row in range(len(logits)):
-        text = logits[row]
-        best, second, total, square = np.float32(-np.inf), np.float32(-np.inf), 0.0, 0.0
-        for c in range(len(text)):
-            value = text[c]
-            total += value
-            square += value * value
-            if value > best:
-                best, second = value, best
-            elif value > second:
-                second = value
-        mean = total / len(text)
-        spread = np.sqrt(max(square / len(text) - mean * mean, 1e-12))
-        clear = (best - second) / spread if len(text) > 1 else 1.0
+        clear = margin(logits[row])
         figures[SEEN] += 1
         figures[NOW] += (clear - figures[NOW]) / min(figures[SEEN], RECENT)
         figures[USUAL] += (clear - figures[USUAL]) / min(figures[SEEN], LONG)

@@ -116,7 +116,7 @@ class AffinitySums(ReadOut):
         bank, slots = self._bank, self._slots
         kernels.affinity_sums(
             bank.products,
-            bank.occupied,
+            bank.used,
             slots.start,
             slots.stop,
             self._alpha,
@@ -146,8 +146,8 @@ class RetrievalCosines(ReadOut):
         bank = self._bank
         kernels.retrieval_cosines(
             bank.products,
-            bank.occupied,
-            bank.gram,
+            bank.used,
+            bank.grams,
             self._slots.stop,
             self._beta,
             first_class,
@@ -276,7 +276,7 @@ class NegativePenalties:
     def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
         kernels.add_penalties(
             self._bank.products,
-            self._bank.occupied,
+            self._bank.used,
             self._slots.start,
             np.float32(sign) * self._alpha,
             self._beta,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine import door
 from trimtab.engine.arrays import Array, Arrays
-from trimtab.engine.bank import Bank, _Overwritten
+from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
 from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
@@ -197,36 +197,12 @@ class WideBank(Bank):
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 
-    def _held_by(self, label: int, slot: int, row: int) -> _Overwritten:
-        place = int(self.row_of[label])
-        return _Overwritten(
-            label,
-            slot,
-            row,
-            self.rows[place, slot].copy(),
-            self.products[place, slot, row:].copy(),
-            self.grams[place, slot].copy(),
-            self.scores[label, slot],
-            self.sources[label, slot],
-            self.occupied[label, slot],
-            self.births[label, slot],
-        )
+    def place_of(self, label: int) -> int:
+        """The row of a class that has one."""
+        return int(self.row_of[label])
 
     def _put_back(self) -> None:
-        overwritten, self._overwritten = self._overwritten or [], None
-        self.arrivals[:] = self._arrived
-        for label, slot, row, feature, products, gram, score, source, occupied, birth in reversed(overwritten):
-            place = int(self.row_of[label])
-            for follower in self._followers:
-                follower.replacing(label, slot, row)
-            self.rows[place, slot], self.products[place, slot, row:] = feature, products
-            self.grams[place, slot] = gram
-            self.grams[place, :, slot] = gram
-            self.scores[label, slot], self.sources[label, slot] = score, source
-            self.occupied[label, slot] = self.used[place, slot] = occupied
-            self.births[label, slot] = birth
-            for follower in self._followers:
-                follower.restored(label, slot, row)
+        super()._put_back()
         for label in reversed(self._opened):  # the last row first, so that no row in between is left
             self.used_rows -= 1
             self.rows[self.used_rows], self.grams[self.used_rows] = 0, 0

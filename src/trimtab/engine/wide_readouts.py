@@ -40,13 +40,13 @@ class WideReadOut(ReadOut):
 
     def opened(self, label: int) -> None:
         """A class got its slots: it reads out what it did without."""
-        place = int(self._bank.row_of[label])
+        place = self._bank.place_of(label)
         self._compute(place, place + 1, 0)
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:  # noqa: ARG002
         """Compute one class again for the images that are yet to come."""
         if self._slots.start <= slot < self._slots.stop:
-            place = int(self._bank.row_of[label])
+            place = self._bank.place_of(label)
             self._compute(place, place + 1, first_image)
 
     def restored(self, label: int, slot: int, first_image: int) -> None:
@@ -108,21 +108,6 @@ class WideMeanProducts(WideReadOut, MeanProducts):
 class WideAffinitySums(WideReadOut, AffinitySums):
     """sum_i alpha exp(-beta (1 - <f, x_i>)); 0 without items."""
 
-    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
-        bank, slots = self._bank, self._slots
-        kernels.affinity_sums(
-            bank.products,
-            bank.used,
-            slots.start,
-            slots.stop,
-            self._alpha,
-            self._beta,
-            first_class,
-            last_class,
-            first_image,
-            self._table,
-        )
-
 
 class WideRetrievalCosines(WideReadOut, RetrievalCosines):
     """<f, r_c>; the cosine with the text where a class holds nothing else."""
@@ -139,20 +124,6 @@ class WideRetrievalCosines(WideReadOut, RetrievalCosines):
     def compiled(self) -> door.Retrieved:
         """The table of all classes, for the parts of a block."""
         return door.Retrieved(self._slots.stop, self._beta, self.of_block().T)
-
-    def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
-        bank = self._bank
-        kernels.retrieval_cosines(
-            bank.products,
-            bank.used,
-            bank.grams,
-            self._slots.stop,
-            self._beta,
-            first_class,
-            last_class,
-            first_image,
-            self._table,
-        )
 
 
 class WideNegativePenalties(NegativePenalties):
@@ -189,11 +160,11 @@ class WideNegativePenalties(NegativePenalties):
 
     def replacing(self, label: int, slot: int, first_image: int) -> None:
         """Take back what the old item said."""
-        super().replacing(int(self._bank.row_of[label]), slot, first_image)
+        super().replacing(self._bank.place_of(label), slot, first_image)
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """Remember which classes the new item finds plausible, and let it speak against them."""
-        place = int(self._bank.row_of[label])
+        place = self._bank.place_of(label)
         super().written(place, slot, first_image, payload)
         if self._slots.start <= slot < self._slots.stop:
             item = slot - self._slots.start
@@ -201,11 +172,11 @@ class WideNegativePenalties(NegativePenalties):
 
     def restored(self, label: int, slot: int, first_image: int) -> None:
         """Let the item before the last write speak again; the classes that it speaks against are among those known."""
-        super().restored(int(self._bank.row_of[label]), slot, first_image)
+        super().restored(self._bank.place_of(label), slot, first_image)
 
     def moved(self, label: int, slots: NDArray[np.int64]) -> None:
         """What each item speaks against goes where the item goes."""
-        super().moved(int(self._bank.row_of[label]), slots)
+        super().moved(self._bank.place_of(label), slots)
 
     def at(self, image: Image) -> Array:
         """(C,): the summed strength of the items that speak against each class; few classes are spoken against."""
@@ -236,23 +207,6 @@ class WideNegativePenalties(NegativePenalties):
             table,
         )
         return table.T
-
-    def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
-        kernels.add_penalties(
-            self._bank.products,
-            self._bank.used,
-            self._slots.start,
-            np.float32(sign) * self._alpha,
-            self._beta,
-            self.marked,
-            self.counts,
-            first,
-            last,
-            first_item,
-            last_item,
-            first_image,
-            self._table,
-        )
 
 
 class BankKind(NamedTuple):

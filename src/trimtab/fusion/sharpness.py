@@ -10,10 +10,12 @@ Where both are high the text's logits are multiplied by a factor that makes its 
 """
 
 import math
+from functools import cache
 
 import numpy as np
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.clarity import margin
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 
@@ -45,6 +47,7 @@ class TextSharpness:
         return math.exp(self.figures[LOG_FACTOR])
 
 
+@cache
 def _gaussian_margin(classes: int) -> float:
     """The mean distance of the highest of so many Gaussian numbers from the second, over their deviation."""
     if classes < 2:
@@ -65,18 +68,8 @@ def learn_sharpness(figures: Doubles, logs: Array, seen: int, usual_margin: floa
     """Take in an image: the parts' logits (P, C), the text's first."""
     parts, classes = logs.shape
     text = logs[0]
-    best, second = text[0], np.float32(-np.inf)
-    named, total, square = 0, 0.0, 0.0
-    for c in range(classes):
-        value = text[c]
-        total += value
-        square += value * value
-        if c > 0:
-            if value > best:
-                best, second, named = value, best, c
-            elif value > second:
-                second = value
-    deviation = np.sqrt(max(square / classes - (total / classes) ** 2, 1e-12))
+    named = text.argmax()
+    best = text[named]
     alike = 0.0
     for part in range(1, parts):
         alike += 1.0 if logs[part].argmax() == named else 0.0
@@ -87,8 +80,7 @@ def learn_sharpness(figures: Doubles, logs: Array, seen: int, usual_margin: floa
         sharpened += np.exp(factor * (text[c] - best))
     recent = 1.0 / (min(seen, WINDOW) + WARM_UP)
     figures[AGREEMENT] += (alike / (parts - 1) - figures[AGREEMENT]) * recent
-    if classes > 1:
-        figures[MARGIN] += ((best - second) / deviation / usual_margin - figures[MARGIN]) * recent
+    figures[MARGIN] += (margin(text) / usual_margin - figures[MARGIN]) * recent
     figures[CONFIDENCE] += (1 / plain - figures[CONFIDENCE]) * recent
     strong = _share(figures[MARGIN], MARGINS[0], MARGINS[1]) * _share(figures[AGREEMENT], AGREEMENTS[0], AGREEMENTS[1])
     wanted = figures[CONFIDENCE] + strong * (SURE - figures[CONFIDENCE])
