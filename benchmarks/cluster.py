@@ -2,8 +2,8 @@
 
     python -m benchmarks.cluster [overhead] [merging] [recovery]
 
-All on this machine, with real CIFAR-10 images through `lite`. Overhead: what one Ray
-worker adds to a shard, beside the local road. Merging: eight streams and their merge, timed.
+All on this machine, with real CIFAR-10 images through `lite`. Overhead: what one Ray worker adds to a shard of half a
+minute; with the first, the worker starts and loads the encoder. Merging: eight streams and their merge, timed.
 Recovery: tests.audit.cluster_losses. The figures of docs/cluster.md and docs/sizing.md were made with it.
 """
 
@@ -11,71 +11,76 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from rich.console import Console
 
 from trimtab import MergingStream, make_method, merge
 from trimtab.cluster.encode import encode_on_ray
 from trimtab.cluster.session import ray_session
 from trimtab.data import load_dataset
+from trimtab.data.base import ImageSet
 from trimtab.encoders import load_encoder
+from trimtab.encoders.base import Encoder
 from trimtab.features import FeatureStore
 from trimtab.features.encode import encode_images
 from trimtab.features.encoding import plan_encoding
 from trimtab.stream import Stream
 
-VIEWS, SHARD_IMAGES, SHARDS = 8, 16, 4
+VIEWS, SHARD_IMAGES, SHARDS = 8, 352, 3  # a shard of more than half a minute of a core
 STREAMS, EVERY, ROUNDS = 8, (25, 100), 3
 
 
 def overhead(console: Console, root: Path) -> None:
-    """What Ray adds to a shard, in seconds: to the first of a worker, which loads the encoder, and to each after it.
-
-    The addition does not grow with the shard, so short shards show it best; a share of longer ones follows from it.
-    """
+    """What Ray adds to a shard of half a minute: the same shard here and on one worker, in turns."""
     images, lite = load_dataset("cifar10"), load_encoder("lite")
-    options: dict[str, Any] = {"views": VIEWS, "limit": SHARDS * SHARD_IMAGES}
-    here, local = _shard_seconds(
-        lambda tell: encode_images(images, lite, out=root / "here", shard_images=SHARD_IMAGES, progress=tell, **options)
-    )
-    plan = plan_encoding(images, lite, **options)
+    encode_images(images, lite, out=root / "warm", views=VIEWS, limit=8)  # here all is loaded; a worker has yet to
     start = time.perf_counter()
     with ray_session(cores=1):
         began = time.perf_counter() - start
-        there, on_ray = _shard_seconds(
-            lambda tell: encode_on_ray(plan, lite, root / "there", shard_images=SHARD_IMAGES, progress=tell)
-        )
-    assert there.fingerprint == here.fingerprint
-    usual = float(np.median(local))
-    first, later = on_ray[0] - usual, float(np.median(on_ray[1:])) - usual
+        pairs = [_pair(images, lite, turn, root) for turn in range(SHARDS)]
     console.print(f"encode, {SHARDS} shards of {SHARD_IMAGES} images x {VIEWS} views, one Ray worker, equal bytes:")
-    console.print(f"  {usual:.2f} s per shard without Ray, {float(np.median(on_ray[1:])):.2f} s with it")
-    console.print(f"  Ray adds {first:.1f} s to a worker's first shard, {later:+.2f} s to each after it")
-    console.print(
-        f"  of shards of 30 s: {first / 30:.0%} and {later / 30:+.1%}; {began:.1f} s to start a cluster, once"
-    )
+    for name, number in (("seconds", 0), ("core seconds", 1)):
+        here, there = np.array(pairs)[:, :, number].T
+        console.print(
+            f"  {name} of each shard here: {_listed(here)}; on Ray: {_listed(there)}; "
+            f"Ray adds {', '.join(f'{each:+.1%}' for each in there / here - 1)}"
+        )
+    console.print(f"  {began:.1f} s to start a cluster, once")
 
 
-def _shard_seconds(encode: Callable[[Callable[[int, int], None]], FeatureStore]) -> tuple[FeatureStore, list[float]]:
-    """The store, and the seconds from one finished shard to the next."""
-    times: list[float] = []
+def _pair(images: ImageSet, lite: Encoder, turn: int, root: Path) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Seconds and core seconds of a shard made here, and of the same one made by a worker."""
+    options: dict[str, Any] = {"views": VIEWS, "limit": SHARD_IMAGES, "seed": turn}
+    begin = _clocks()
+    here = encode_images(images, lite, out=root / f"here-{turn}", shard_images=SHARD_IMAGES, **options)
+    between = _clocks()
+    plan = plan_encoding(images, lite, **options)
+    there = encode_on_ray(plan, lite, root / f"there-{turn}", shard_images=SHARD_IMAGES)
+    end = _clocks()
+    assert there.fingerprint == here.fingerprint
+    return (between[0] - begin[0], between[1] - begin[1]), (end[0] - between[0], end[1] - between[1])
 
-    def tell(done: int, _: int) -> None:
-        if done % SHARD_IMAGES == 0:
-            times.append(time.perf_counter())
 
-    store = encode(tell)
-    return store, np.diff(times).tolist()
+def _clocks() -> tuple[float, float]:
+    """The time, and the processor time of this program and all that it has started: Ray and its workers."""
+    us = psutil.Process()
+    spent = [process.cpu_times() for process in (us, *us.children(recursive=True))]
+    return time.perf_counter(), sum(times.user + times.system for times in spent)
+
+
+def _listed(seconds: Iterable[float]) -> str:
+    return ", ".join(f"{each:.1f}" for each in seconds)
 
 
 def merging(console: Console, root: Path) -> None:
     """Seconds that a merge takes, beside the images between two merges."""
     store = encode_images(load_dataset("cifar10"), load_encoder("lite"), out=root / "store", limit=2400)
-    for method in ("tda", "mcp"):
+    for method in ("tda", "mcp", "keel"):
         for every in EVERY:
             played, merged = merge_times(store, method, every)
             console.print(

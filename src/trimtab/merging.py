@@ -1,7 +1,7 @@
 """Streams that merge: what several streams of one kind have kept becomes one stream, by replaying it in order.
 
-A cache keeps a few images of all it has seen. Those survivors, sorted by when they came and then by name, are fed to a
-fresh stream: that is the merged one. So a merged stream is a state that the method itself could have reached, and
+A method keeps a few images of all it has seen. Those survivors, sorted by when they came and then by name, are fed to
+a fresh stream: that is the merged one. So a merged stream is a state that the method itself could have reached, and
 
 * merging is commutative, and idempotent by source: an image that several streams kept counts once. Always, bit for bit;
 * it is associative, and holds exactly what one stream over all images would hold, where admission looks at the image
@@ -25,29 +25,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trimtab import arguments
+from trimtab.engine.alignment import Alignment
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
-from trimtab.engine.clarity import Clarity
+from trimtab.engine.moving_text import RunningText
+from trimtab.engine.prototypes import Prototypes
 from trimtab.engine.readouts import NegativePenalties, ReadOut
 from trimtab.engine.state import Nothing, OwnArrays, State
-from trimtab.engine.temper import TextTemper
+from trimtab.engine.whitened import WhitenedMemory
 from trimtab.errors import TrimtabError
-from trimtab.fusion.strength import PrototypeStrength
 from trimtab.predictions import Predictions
 from trimtab.steps import Steps
 from trimtab.stream import BLOCK, Stream
 from trimtab.task import Task
 
-FIGURES = ("strength.figures", "temper.figures", "clarity.figures")  # running figures inside states
-MERGED_PARTS = (
-    Bank,
-    ReadOut,
-    NegativePenalties,
-    PrototypeStrength,
-    TextTemper,
-    Clarity,
-    Nothing,
-)
+# Parts that a replay of what is kept makes whole. So it does those that hold running figures and nothing else.
+REPLAYED = (Bank, ReadOut, NegativePenalties, Prototypes, Alignment, RunningText, WhitenedMemory, Nothing)
+FIGURES = "figures"  # what parts call the array of their running figures
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +71,7 @@ class MergingStream:
         self.stream = arguments.instance("stream", stream, Stream, "a trimtab.Stream")
         if stream.seen:
             raise TrimtabError("A stream can be merged only if it is given its images by name; begin with a new one.")
-        _refuse_more_than_caches(stream.method.name, stream.state)
+        _refuse_more_than_is_kept(stream.method.name, stream.state)
         self._kept: dict[int, Kept] = {}  # by position in this stream
 
     def run(
@@ -96,7 +90,7 @@ class MergingStream:
             raise TrimtabError(f"There are {len(views)} images, but {len(sources)} sources and {len(times)} times.")
         first = self.stream.seen
         result = self.stream.run(views, block=block, keep_parts=keep_parts)
-        held = self._positions()
+        held = self.stream.state.positions()
         for row, (source, time) in enumerate(zip(sources, times, strict=True)):
             if first + row in held:
                 self._kept[first + row] = Kept(str(source), int(time), np.array(views[row]))
@@ -117,7 +111,7 @@ class MergingStream:
     @property
     def holdings(self) -> Holdings:
         """What another machine needs to merge this stream with others."""
-        figures = {name: array.copy() for name, array in _figures(self.stream.arrays()).items()}
+        figures = {name: array.copy() for name, array in _figures(self.stream).items()}
         return Holdings(self.kept, figures)
 
     def save(self, path: str | Path) -> None:
@@ -138,12 +132,6 @@ class MergingStream:
             raise TrimtabError(f"{path} was saved by a stream that does not know the names of its images.")
         found._kept = {int(at): Kept(source, time, views_of(source)) for at, (source, time) in kept.items()}
         return found
-
-    def _positions(self) -> set[int]:
-        held: set[int] = set()
-        for bank in self.stream.state.banks():
-            held.update(bank.sources[bank.occupied > 0].tolist())
-        return held
 
 
 def merge(streams: Iterable[MergingStream]) -> MergingStream:
@@ -184,21 +172,36 @@ def _average_figures(merged: Stream, found: Sequence[Arrays]) -> None:
     """Running figures: the mean over the streams, each state counted once, in an order that is always the same."""
     distinct = {b"".join(array.tobytes() for array in arrays.values()): arrays for arrays in found}
     ordered = [arrays for _, arrays in sorted(distinct.items())]
-    for name, array in _figures(merged.arrays()).items():
+    for name, array in _figures(merged).items():
         array[...] = np.mean(np.array([arrays[name] for arrays in ordered], np.float64), axis=0)
 
 
-def _figures(arrays: Arrays) -> Arrays:
-    return {name: array for name, array in arrays.items() if name.startswith("fusion.") or name.endswith(FIGURES)}
+def _figures(stream: Stream) -> Arrays:
+    """What was learned from every image, kept or not; nothing where the last images are kept, which tell it again."""
+    if _remembers(stream.state):
+        return {}
+    arrays = stream.arrays()
+    return {name: array for name, array in arrays.items() if name.startswith("fusion.") or name.endswith("." + FIGURES)}
 
 
-def _refuse_more_than_caches(method: str, state: Any) -> None:
+def _remembers(state: Any) -> bool:
+    """Whether a state keeps the last images, whatever they show."""
+    return any(
+        isinstance(part, WhitenedMemory) or (isinstance(part, State) and _remembers(part)) for _, part in state._parts()
+    )
+
+
+def _refuse_more_than_is_kept(method: str, state: Any) -> None:
+    names_its_arrays = type(state).positions is not State.positions  # then it says itself which images they are of
     for name, part in state._parts():
+        if isinstance(part, REPLAYED) or (names_its_arrays and isinstance(part, np.ndarray)):
+            continue
         if isinstance(part, State) and not isinstance(part, OwnArrays):
-            _refuse_more_than_caches(method, part)
-        elif not isinstance(part, MERGED_PARTS):
+            _refuse_more_than_is_kept(method, part)
+        elif isinstance(part, np.ndarray) or set(part.arrays()) != {FIGURES}:
             raise TrimtabError(
-                f"Streams of {method} cannot be merged: it keeps more than caches ({name}); choose mcp or tda."
+                f"Streams of {method} cannot be merged: it does not keep the images that {name} was learned from; "
+                "choose keel, mcp or tda."
             )
 
 

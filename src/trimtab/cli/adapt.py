@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trimtab.cli.options import Address, Changes, Engine, Json, Method, Workers, on_ray
+from trimtab.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from trimtab.cluster.adapt import Adapted
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def adapt(
     store: Annotated[str, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")],
-    method: Method = "mcp",
+    method: Method = DEFAULT_METHOD,
     streams: Annotated[int, typer.Option(min=1, help="How many streams; each takes every n-th image.")] = 8,
     by_domain: Annotated[
         bool, typer.Option("--by-domain", help="Instead: one stream for each domain of the store.")
