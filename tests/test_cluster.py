@@ -14,6 +14,7 @@ from bench_stores import make_store
 from trimtab.cluster import session
 from trimtab.engine.state_io import read_state
 from trimtab.errors import TrimtabError
+from trimtab.registry import DEFAULT_METHOD
 from trimtab.study.bench import make_plan, run_plan
 
 ray = pytest.importorskip("ray")
@@ -133,7 +134,7 @@ def test_streams_on_actors_give_the_bits_of_one_machine(cluster, tmp_path):
     from trimtab.cluster.adapt_plan import AdaptPlan
 
     store = make_store(tmp_path / "store", images=90)
-    plan = AdaptPlan(str(store.path), store.fingerprint, "mcp", streams=2, merge_every=15, order="shuffled")
+    plan = AdaptPlan(str(store.path), store.fingerprint, DEFAULT_METHOD, streams=2, merge_every=15, order="shuffled")
     here, told = adapt_streams(plan, tmp_path / "here"), []
     there = adapt_streams(plan, tmp_path / "there", ray=True, progress=lambda *done: told.append(done))
     assert told == [(30, 90), (60, 90), (90, 90)]

@@ -173,7 +173,7 @@ def store(tmp_path_factory):
 
 
 def plan_of(store, **changes):
-    given = {"store": str(store.path), "fingerprint": store.fingerprint, "method": "mcp", "streams": 4}
+    given = {"store": str(store.path), "fingerprint": store.fingerprint, "method": "keel", "streams": 4}
     return AdaptPlan(**{**given, "merge_every": 15, "order": "shuffled", **changes})
 
 
@@ -181,7 +181,7 @@ def test_one_stream_without_merging_is_the_stream_itself(store, tmp_path):
     plan = plan_of(store, streams=1, merging=False)
     adapted = adapt_streams(plan, tmp_path / "out")
     rows, _ = Division(plan).parts[0]
-    whole = MCP().start(store.task()).run(store.rows(rows))
+    whole = Keel().start(store.task()).run(store.rows(rows))
     assert np.array_equal(adapted.labels[rows], whole.labels)
     assert set(adapted.streams) == {0}
 
