@@ -31,7 +31,7 @@ from trimtab.engine.arrays import Array, Doubles
 from trimtab.stream import Stream
 
 ROUNDS = (10, 20, 50, 100, 200, 500, 1000, 1500)  # images of each tenant, up to which a round goes
-KINSHIP = 8.0
+KINSHIP = 4.0
 TRIED = (0.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, np.inf)  # 0: own; infinite: similar
 
 Streams = list[MergingStream]
