@@ -42,7 +42,7 @@ def adapt(
       trimtab adapt /shared/features --engine ray --address auto -o /shared/out
       trimtab adapt features/pacs --by-domain --isolated
     """  # noqa: D301
-    from trimtab.cli.bench import changes_of
+    from trimtab.cli.bench import changes_of_one
     from trimtab.cli.output import folder_for
     from trimtab.cli.progress import progress_of
     from trimtab.cluster.adapt import adapt_streams
@@ -50,6 +50,7 @@ def adapt(
     from trimtab.features import FeatureStore
     from trimtab.storage import is_url
 
+    parameters = changes_of_one(method, change or [])
     folder_for(out, "predictions and snapshots")
     opened = FeatureStore.open(store)
     plan = AdaptPlan(
@@ -60,7 +61,7 @@ def adapt(
         merge_every=merge_every,
         merging=not isolated,
         by_domain=by_domain,
-        parameters=changes_of(change or []).get(method, {}),
+        parameters=parameters,
         order=order,
         seed=seed,
     )
