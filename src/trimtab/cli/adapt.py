@@ -18,7 +18,10 @@ def adapt(
     method: Method = DEFAULT_METHOD,
     streams: Annotated[int, typer.Option(min=1, help="How many streams; each takes every n-th image.")] = 8,
     by_domain: Annotated[
-        bool, typer.Option("--by-domain", help="Instead: one stream for each domain of the store.")
+        bool,
+        typer.Option(
+            "--by-domain", help="Instead: one stream for each domain of the store; with --isolated if they differ."
+        ),
     ] = False,
     merge_every: Annotated[int, typer.Option(min=1, help="Images of each stream between two merges.")] = 1000,
     isolated: Annotated[bool, typer.Option("--isolated", help="Do not merge; only take snapshots.")] = False,
