@@ -220,3 +220,23 @@ def test_auto_is_better_than_equal_weights_on_a_clip_like_stream():
     published = MCP.paper().start(task).run(features)
     assert auto > (published.labels == labels).mean() + 0.02
     assert auto > (published.parts["text"].argmax(axis=1) == labels).mean() + 0.05
+
+
+@pytest.mark.parametrize("sure", [0.35, 0.9])
+def test_answers_become_as_sure_as_they_should_be_and_stay_the_same(sure):
+    _, logits = a_stream(images=1500)
+    parts = dict(zip(PARTS, softmax(logits).astype(np.float32), strict=True))
+    silent, told = AutoWeights(PARTS, 8), AutoWeights(PARTS, 8)
+    as_it_is, answers = silent.walk(parts), told.walk(parts, np.full(1500, sure))
+    np.testing.assert_array_equal(as_it_is.argmax(axis=1), answers.argmax(axis=1))
+    assert answers[500:].max(axis=1).mean() == pytest.approx(sure, abs=0.02)
+    for name, learned in silent.arrays().items():  # how loudly it answers changes nothing that it learns
+        assert name == "loudness" or np.array_equal(learned, told.arrays()[name]), name
+
+
+def test_nobody_knows_how_sure_to_be_so_the_product_stays_as_it_is():
+    _, logits = a_stream(images=200)
+    fused, fusion = replay(logits)
+    assert fusion.loudness[0] == 0
+    parts = dict(zip(PARTS, softmax(logits).astype(np.float32), strict=True))
+    np.testing.assert_allclose(AutoWeights(PARTS, 8).walk(parts), fused, atol=1e-6)

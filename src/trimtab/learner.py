@@ -65,7 +65,7 @@ class Learner:
         self._whole = False
         walked = self.method.walk(block, self.state)
         if walked is not None:
-            fused = self.fusion.walk(walked)
+            fused = self.fusion.walk(walked, block.sure)
             self._seen += len(block)
             self._whole = True
             yield walked, fused, nothing
@@ -73,7 +73,7 @@ class Learner:
         for image in block:
             self._whole = False
             parts = self.method.step(image, self.state)
-            answer = self.fusion.step(parts)
+            answer = self.fusion.step(parts, image.sure)
             self._seen += 1
             self._whole = True
             yield _rows(parts), answer[None], nothing[:1]
@@ -122,7 +122,7 @@ class Learner:
             self._whole = False
             if learned[image.row]:
                 parts = self.method.step(image, self.state)
-                fused = self.fusion.step(parts)
+                fused = self.fusion.step(parts, image.sure)
             else:
                 parts, fused = self._passed_by(image)
                 self.state.pass_by(image)

@@ -10,6 +10,9 @@ for any number of parts of which the first is the text's prediction:
   that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed;
 * sharpness: a text that shows itself to be strong speaks louder (sharpness.py).
 
+How sure the product is depends on what made it: the answer is raised to a power that makes its mean confidence what
+the stream's owner can expect, where somebody knows (loudness.py). This changes no label.
+
 Nothing is known at the first image, which gets the text's prediction. docs/weights-without-labels.md has the study.
 """
 
@@ -24,6 +27,7 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import softmax_into
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
+from trimtab.fusion.loudness import LOG_POWER, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
@@ -58,23 +62,28 @@ class AutoWeights:
         self.spread = np.ones(count)  # mean variance of the logits over plausible classes; begins alike
         self.agreement = np.zeros((count - 1, 2))  # of each part with the one before, and of that with itself
         self.sharpness = TextSharpness(classes)
+        self.loudness = new_loudness()
 
     def combine(self, parts: Mapping[str, Array]) -> Array:
         """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off."""
-        return self._combined(parts).fused
+        logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
+        unbiased, fused, answer = np.empty_like(logs[0]), np.empty_like(weighed[0]), np.empty_like(weighed[0])
+        _combine(weighed[0], self.habits, self._forces(), self._learned(), logs[0], unbiased, fused, answer)
+        return answer
 
-    def step(self, parts: Mapping[str, Array]) -> Array:
-        """The same, and learn habits, spreads, agreement and the text's strength from the image."""
-        logs, unbiased, fused = self._combined(parts)
-        _learn(logs, unbiased, fused, self._learned(), self.sharpness.usual_margin)
-        return fused
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
+        """The same, and learn habits, spreads, agreement, the text's strength and loudness from the image."""
+        return self.walk(
+            {name: part[None] for name, part in parts.items()}, None if sure is None else np.array([sure])
+        )[0]
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
+    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
         """(B, C): `step` for the images of a block, one after the other."""
         logs, weighed = self._logs(parts)
-        fused: Array = np.empty_like(weighed)
-        _walk(logs, weighed, self.shares, self.habits, self._learned(), self.sharpness.usual_margin, fused)
-        return fused
+        answers: Array = np.empty_like(weighed)
+        wanted = np.full(len(answers), np.nan) if sure is None else sure
+        _walk(logs, weighed, wanted, self.shares, self.habits, self._learned(), self.sharpness.usual_margin, answers)
+        return answers
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -85,6 +94,7 @@ class AutoWeights:
             "spread": self.spread,
             "agreement": self.agreement,
             **self.sharpness.arrays(),
+            "loudness": self.loudness,
         }
 
     def report(self) -> dict[str, float]:
@@ -99,12 +109,6 @@ class AutoWeights:
     def _forces(self) -> NDArray[np.float64]:
         return loops.forces(self.shares, self.spread, self._trusts(), self.seen[0])
 
-    def _combined(self, parts: Mapping[str, Array]) -> "_Combined":
-        logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
-        found = _Combined(logs[0], np.empty_like(logs[0]), np.empty_like(weighed[0]))
-        _combine(weighed[0], self.habits, self._forces(), self._learned(), *found)
-        return found
-
     def _logs(self, parts: Mapping[str, Array]) -> tuple[Array, Array]:
         """(B, P, C): the logarithms of the parts to be weighed; (B, C): those of the others, summed."""
         images, classes = parts[self.parts[0]].shape
@@ -118,7 +122,15 @@ class AutoWeights:
         return logs, weighed
 
     def _learned(self) -> "_Learned":
-        return _Learned(self.habit, self.habit_weight, self.spread, self.agreement, self.seen, self.sharpness.figures)
+        return _Learned(
+            self.habit,
+            self.habit_weight,
+            self.spread,
+            self.agreement,
+            self.seen,
+            self.sharpness.figures,
+            self.loudness,
+        )
 
 
 class _Learned(NamedTuple):
@@ -130,26 +142,32 @@ class _Learned(NamedTuple):
     agreement: Doubles
     seen: NDArray[np.int64]
     sharpness: Doubles
-
-
-class _Combined(NamedTuple):
-    """One image's way through `combine`."""
-
-    logs: Array  # (P, C): the parts' logits, their means taken off
-    unbiased: Array  # (P, C): without their habits
-    fused: Array  # (C,)
+    loudness: Doubles
 
 
 @njit(nogil=True)
 def _combine(
-    weighed: Array, habits: Doubles, force: Doubles, learned: _Learned, logs: Array, unbiased: Array, fused: Array
+    weighed: Array,
+    habits: Doubles,
+    force: Doubles,
+    learned: _Learned,
+    logs: Array,
+    unbiased: Array,
+    fused: Array,
+    answer: Array,
 ) -> None:
-    """One image's parts as one prediction; the last three are written, see `_Combined`."""
+    """One image's parts as one prediction. Written: its logits (P, C), less their means, and without their habits;
+    the product of the parts (C,), which the stream learns from; and the answer (C,), as loud as it should be.
+    """
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
     for c in range(len(fused)):
         fused[c] += sharper * logs[0, c] + weighed[c]
+    louder = np.float32(np.exp(learned.loudness[LOG_POWER]))
+    for c in range(len(fused)):
+        answer[c] = louder * fused[c]
     softmax_into(fused, fused)
+    softmax_into(answer, answer)
 
 
 @njit(nogil=True)
@@ -172,16 +190,18 @@ def _learn(logs: Array, unbiased: Array, fused: Array, learned: _Learned, usual_
 def _walk(
     logs: Array,
     weighed: Array,
+    sure: Doubles,
     shares: Doubles,
     habits: Doubles,
     learned: _Learned,
     usual_margin: float,
-    fused: Array,
+    answers: Array,
 ) -> None:
-    """Combine each image of a block (B, P, C) and learn from it before the next."""
-    unbiased = np.empty_like(logs[0])
+    """Combine each image of a block (B, P, C) and learn from it before the next; `sure` is NaN where nobody knows."""
+    unbiased, fused = np.empty_like(logs[0]), np.empty_like(answers[0])
     for row in range(len(logs)):
         trusted = loops.trusts(learned.agreement, logs.shape[2])
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
-        _combine(weighed[row], habits, force, learned, logs[row], unbiased, fused[row])
-        _learn(logs[row], unbiased, fused[row], learned, usual_margin)
+        _combine(weighed[row], habits, force, learned, logs[row], unbiased, fused, answers[row])
+        learn_loudness(learned.loudness, answers[row], sure[row], learned.seen[0])
+        _learn(logs[row], unbiased, fused, learned, usual_margin)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.parameters import parameter
 from trimtab.errors import TrimtabError
 from trimtab.fusion.auto import AutoWeights
@@ -31,10 +31,10 @@ class Fusion(Protocol):
     def combine(self, parts: Mapping[str, Array]) -> Array:
         """(C,) probabilities of one image from those of its parts; nothing is written."""
 
-    def step(self, parts: Mapping[str, Array]) -> Array:
-        """The same, and learn from the image."""
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
+        """The same, and learn from the image; `sure` is how sure answers should be on average, where that is known."""
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
+    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
         """(B, C): `step` for the images of a block, one after the other; parts (B, C)."""
 
     def arrays(self) -> Arrays:
@@ -65,11 +65,11 @@ class FixedWeights:
             total += parts[name] * weight  # Eq. 5
         return total
 
-    def step(self, parts: Mapping[str, Array]) -> Array:
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:  # noqa: ARG002
         """As `combine`: nothing is learned from what passes by."""
         return self.combine(parts)
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
+    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:  # noqa: ARG002
         """As `combine`, for a block."""
         return self.combine(parts)
 
