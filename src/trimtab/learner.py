@@ -124,18 +124,20 @@ class Learner:
                 parts = self.method.step(image, self.state)
                 fused = self.fusion.step(parts, image.sure)
             else:
-                parts, fused = self._passed_by(image)
+                parts, fused = self._passed_by(image, comes_next=True)
                 self.state.pass_by(image)
             self._seen += 1
             self._whole = True
             yield _rows(parts), fused[None], np.zeros(1)
 
-    def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
+    def _passed_by(self, image: Image, *, comes_next: bool) -> tuple[dict[str, Array], Array]:
         """What a step would answer of an image of the open block, with its writes taken back."""
         put_back = self.state.hold()
         try:
             parts = self.method.foretell(image, self.state)
-            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(parts)
+            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(
+                parts, comes_next=comes_next
+            )
         finally:
             put_back()
 
