@@ -150,6 +150,7 @@ def replayed(method: Steps, task: Task, images: Iterable[Kept]) -> MergingStream
     if ordered:
         views = np.stack([kept.views for kept in ordered])
         merged.run(views, [kept.source for kept in ordered], [kept.time for kept in ordered])
+        merged.stream.cut()  # whoever continues brings images of its own, not those that come next here
     return merged
 
 
