@@ -5,7 +5,8 @@ a fresh stream: that is the merged one. So a merged stream is a state that the m
 
 * merging is commutative, and idempotent by source: an image that several streams kept counts once. Always, bit for bit;
 * it is associative, and holds exactly what one stream over all images would hold, where admission looks at the image
-  alone: TDA, and MCP's entropy cache without promotion and aging. Other caches ask what is kept already (MCP's align
+  alone: TDA, MCP's entropy cache without promotion and aging, and Keel's memory of the last images. (While that holds
+  every image, all of Keel's state is that of one stream, bit for bit.) Other caches ask what is kept already (MCP's align
   cache asks for the center), so there another order of merging gives another state, of equal accuracy
   (docs/cluster.md).
 
