@@ -6,9 +6,9 @@ a fresh stream: that is the merged one. So a merged stream is a state that the m
 * merging is commutative, and idempotent by source: an image that several streams kept counts once. Always, bit for bit;
 * it is associative, and holds exactly what one stream over all images would hold, where admission looks at the image
   alone: TDA, MCP's entropy cache without promotion and aging, and Keel's memory of the last images. (While that holds
-  every image, all of Keel's state is that of one stream, bit for bit.) Other caches ask what is kept already (MCP's align
-  cache asks for the center), so there another order of merging gives another state, of equal accuracy
-  (docs/cluster.md).
+  every image, all of Keel's state is that of one stream after a `cut`, bit for bit.) Other caches ask what is kept
+  already (MCP's align cache asks for the center), so there another order of merging gives another state, of like
+  accuracy (docs/cluster.md).
 
 Running figures (the weights of `fusion="auto"`, the text's scale, the strength of MCP's prototypes) are what the replay
 makes of them. Their mean over the streams, which have seen more images, was worse in 18 of 20 comparisons on real
