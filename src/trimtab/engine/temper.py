@@ -10,7 +10,7 @@ import numpy as np
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, exp, highest_of
 from trimtab.engine.state import OwnArrays
 
 CONFIDENCE = 0.4
@@ -48,6 +48,10 @@ class TextTemper(OwnArrays):
         """Make the image count for those that come."""
         self.figures[:] = image.block.tempered[image.row]
 
+    def take_in_block(self, block: Block) -> None:
+        """Make all images of a block count."""
+        self.figures[:] = block.tempered[-1]
+
     def pass_by(self, image: Image) -> None:
         """An image that is not learned from counts, too: a block's scales are found for all its images at once."""
         self.take_in(image)
@@ -61,9 +65,9 @@ def _scales(cosines: Array, figures: Doubles, scales: Array, after: Doubles) -> 
         if seen == 0:
             log_scale = np.log(FIRST_SPREAD / max(image.std(), 1e-6))
         scales[row] = np.exp(log_scale)
-        highest, total = image.max(), 0.0
+        highest, total = highest_of(image), np.float32(0)
         for c in range(len(image)):
-            total += np.exp(scales[row] * (image[c] - highest))
+            total += exp(scales[row] * (image[c] - highest))
         log_scale += SLOPE * (CONFIDENCE - 1 / total) / (min(seen, WINDOW) + WARM_UP)
         seen += 1
         after[row, SEEN], after[row, LOG_SCALE] = seen, log_scale

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import door
+from trimtab.engine import tables
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
@@ -73,6 +73,7 @@ class WideBank(Bank):
         sections: Mapping[str, int],
         anchors: Array | None = None,
         lifetime: int = 0,
+        one_feature_per_image: bool = False,  # noqa: ARG002  (for single images; a wide bank has too few to gain)
     ) -> None:
         like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
         self.sections, self.products, slots = like.sections, like.products, like.scores.shape[1]
@@ -148,10 +149,10 @@ class WideBank(Bank):
         for follower in self._followers:
             follower.open()
 
-    def compiled(self) -> door.Slots:
+    def compiled(self) -> tables.Slots:
         """What finding a slot needs; features, products and Gram matrices are by row, not by class."""
         small = (self.scores, self.sources, self.occupied)
-        return door.Slots(
+        return tables.Slots(
             self.rows,
             *small,
             self.grams,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import softmax_into
+from trimtab.engine.kernels import softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
@@ -58,6 +58,9 @@ class AutoWeights:
         self.spread = np.ones(count)  # mean variance of the logits over plausible classes; begins alike
         self.agreement = np.zeros((count - 1, 2))  # of each part with the one before, and of that with itself
         self.sharpness = TextSharpness(classes)
+        self._learned = _Learned(
+            self.habit, self.habit_weight, self.spread, self.agreement, self.seen, self.sharpness.figures
+        )
 
     def combine(self, parts: Mapping[str, Array]) -> Array:
         """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off."""
@@ -66,14 +69,14 @@ class AutoWeights:
     def step(self, parts: Mapping[str, Array]) -> Array:
         """The same, and learn habits, spreads, agreement and the text's strength from the image."""
         logs, unbiased, fused = self._combined(parts)
-        _learn(logs, unbiased, fused, self._learned(), self.sharpness.usual_margin)
+        _learn(logs, unbiased, fused, self._learned, self.sharpness.usual_margin)
         return fused
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
-        """(B, C): `step` for the images of a block, one after the other."""
+    def walk(self, parts: Mapping[str, Array], learned: NDArray[np.bool_]) -> Array:
+        """(B, C): `step` for the images of a block, one after the other; `combine` where one is not learned from."""
         logs, weighed = self._logs(parts)
         fused: Array = np.empty_like(weighed)
-        _walk(logs, weighed, self.shares, self.habits, self._learned(), self.sharpness.usual_margin, fused)
+        _walk(logs, weighed, self.shares, self.habits, self._learned, self.sharpness.usual_margin, learned, fused)
         return fused
 
     def arrays(self) -> Arrays:
@@ -102,7 +105,7 @@ class AutoWeights:
     def _combined(self, parts: Mapping[str, Array]) -> "_Combined":
         logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
         found = _Combined(logs[0], np.empty_like(logs[0]), np.empty_like(weighed[0]))
-        _combine(weighed[0], self.habits, self._forces(), self._learned(), *found)
+        _combine(weighed[0], self.habits, self._forces(), self._learned, *found)
         return found
 
     def _logs(self, parts: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -116,9 +119,6 @@ class AutoWeights:
         for name in self._weighed:
             weighed += np.log(np.maximum(parts[name], LEAST))
         return logs, weighed
-
-    def _learned(self) -> "_Learned":
-        return _Learned(self.habit, self.habit_weight, self.spread, self.agreement, self.seen, self.sharpness.figures)
 
 
 class _Learned(NamedTuple):
@@ -149,7 +149,7 @@ def _combine(
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
     for c in range(len(fused)):
         fused[c] += sharper * logs[0, c] + weighed[c]
-    softmax_into(fused, fused)
+    softmax_in_place(fused)
 
 
 @njit(nogil=True)
@@ -176,6 +176,7 @@ def _walk(
     habits: Doubles,
     learned: _Learned,
     usual_margin: float,
+    learned_from: NDArray[np.bool_],
     fused: Array,
 ) -> None:
     """Combine each image of a block (B, P, C) and learn from it before the next."""
@@ -184,4 +185,5 @@ def _walk(
         trusted = loops.trusts(learned.agreement, logs.shape[2])
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
         _combine(weighed[row], habits, force, learned, logs[row], unbiased, fused[row])
-        _learn(logs[row], unbiased, fused[row], learned, usual_margin)
+        if learned_from[row]:
+            _learn(logs[row], unbiased, fused[row], learned, usual_margin)

@@ -34,8 +34,8 @@ class Fusion(Protocol):
     def step(self, parts: Mapping[str, Array]) -> Array:
         """The same, and learn from the image."""
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
-        """(B, C): `step` for the images of a block, one after the other; parts (B, C)."""
+    def walk(self, parts: Mapping[str, Array], learned: NDArray[np.bool_]) -> Array:
+        """(B, C): `step` for the images of a block, one after the other; `combine` for those not `learned` from."""
 
     def arrays(self) -> Arrays:
         """Everything learned, by name; the live arrays."""
@@ -69,7 +69,7 @@ class FixedWeights:
         """As `combine`: nothing is learned from what passes by."""
         return self.combine(parts)
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
+    def walk(self, parts: Mapping[str, Array], learned: NDArray[np.bool_]) -> Array:  # noqa: ARG002
         """As `combine`, for a block."""
         return self.combine(parts)
 

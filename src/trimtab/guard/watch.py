@@ -237,7 +237,7 @@ def _note(
 
 def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray[np.int64]:
     """(N,): the sources of N images as numbers."""
-    if sources is None:
+    if sources is None or (images == 1 and sources[0] is None):  # the latter at each step, so it is quick
         return np.full(images, NO_SOURCE, np.int64)
     if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) != images:
         raise TrimtabError(f"sources must name one source (or None) for each of the {images} images.")

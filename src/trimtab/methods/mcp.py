@@ -19,19 +19,23 @@ NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import affinity, softmax
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
+from trimtab.engine.wide import WideBank
+from trimtab.engine.wide_readouts import WideMeanProducts
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
-from trimtab.methods.three_caches_walk import prototype_and_retrieval
+from trimtab.methods.three_caches_walk import Figures, looks_of, parts_of_block, walk
 from trimtab.task import Task
 
 
@@ -88,23 +92,53 @@ class MCP(ThreeCacheMethod):
             "retrieval": softmax(retrieved),  # Eq. 3
         }
 
-    def walk(self, block: Block, state: MCPState) -> dict[str, Array] | None:
-        """A block at once: all writes first, then the parts from what each image found."""
+    def walk(self, block: Block, state: MCPState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
+        """A block at once, in one compiled loop."""
         if not self.writes_first:
             return None
-        caches = state.caches
-        since = caches.walk(block, self)
+        state.open(block)
+        if isinstance(state.caches.bank, WideBank):
+            return self._walk_wide(block, state)
+        caches, bank = state.caches, state.caches.bank
+        prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
+        figures = Figures(caches.clarity.figures, state.strength.figures, *self._speech)
+        walk(
+            bank.compiled(),
+            bank.readouts,
+            bank.visit(learned),
+            looks_of(block),
+            self.rules,
+            figures,
+            prototype,
+            retrieval,
+        )
         if isinstance(state.temper, TextTemper):
-            state.temper.take_in(block[-1])
-        cosines = caches.visual.of_block()
+            state.temper.take_in_block(block)
+        return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
+
+    @cached_property
+    def _speech(self) -> tuple[bool, np.float32, np.float32]:
+        """How the prototypes speak, as compiled loops take it: matched or not, alpha and beta of A(x)."""
+        alpha, beta = self.affinity
+        return self.prototype_term == "matched", np.float32(alpha), np.float32(beta)
+
+    def _walk_wide(self, block: Block, state: MCPState) -> dict[str, Array]:
+        """Where slots come and go, images are written one by one; the parts of the block are still made at once."""
+        caches = state.caches
+        assert isinstance(caches.visual, WideMeanProducts)
+        for image in block:
+            caches.write(image, self)
+        if isinstance(state.temper, TextTemper):
+            state.temper.take_in_block(block)
+        cosines, since = caches.visual.of_block(), caches.visual.since
         if self.prototype_term == "matched":
             term = state.strength.walk(block.probabilities, block.logits, cosines, since)
         else:
             holds_items = since <= np.arange(len(block))[:, None]
             term = affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
-        prototype, retrieval = prototype_and_retrieval(
-            block.logits, term, block.logit_scales, caches.penalties.compiled(), caches.retrieved.compiled()
-        )
+        prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
+        against, retrieved = caches.penalties.compiled().table, caches.retrieved.compiled().table
+        parts_of_block(block.logits, term, block.logit_scales, against, retrieved, prototype, retrieval)
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     def _prototype_term(self, image: Image, state: MCPState) -> Array:

@@ -96,5 +96,6 @@ def weigh(
     fused = np.empty_like(predictions.probabilities)
     for first in range(0, len(fused), AT_ONCE):
         rows = slice(first, first + AT_ONCE)
-        fused[rows] = automatic.walk({name: part[rows] for name, part in parts.items()})
+        some = {name: part[rows] for name, part in parts.items()}
+        fused[rows] = automatic.walk(some, np.ones(len(fused[rows]), np.bool_))
     return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}
