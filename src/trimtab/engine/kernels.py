@@ -73,14 +73,17 @@ def softmax_into(logits: Array, out: Array) -> np.float32:
     highest = logits[best]
     others = np.float32(0)
     weighted = np.float32(0)
+    # Sums have a loop of their own that writes nothing: in one that writes, whether they run in lanes, and so their last
+    # bits, would depend on how far apart the two arrays happen to lie.
     for c in range(len(logits)):
         shifted = logits[c] - highest
         exponential = _exp(shifted) if c != best else np.float32(0)
-        out[c] = exponential
         others += exponential
         weighted += exponential * shifted
-    out[best] = np.float32(1)
     total = np.float32(1) + others
+    for c in range(len(logits)):
+        out[c] = _exp(logits[c] - highest)
+    out[best] = np.float32(1)
     for c in range(len(out)):
         out[c] /= total
     return np.log1p(others) - weighted / total
