@@ -73,8 +73,8 @@ def softmax_into(logits: Array, out: Array) -> np.float32:
     highest = logits[best]
     others = np.float32(0)
     weighted = np.float32(0)
-    # Sums have a loop of their own that writes nothing: in one that writes, whether they run in lanes, and so their last
-    # bits, would depend on how far apart the two arrays happen to lie.
+    # Sums have a loop of their own that writes nothing: in one that writes, whether they run in lanes, and so their
+    # last bits, would depend on how far apart the two arrays happen to lie.
     for c in range(len(logits)):
         shifted = logits[c] - highest
         exponential = _exp(shifted) if c != best else np.float32(0)
