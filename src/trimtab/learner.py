@@ -12,13 +12,14 @@ from trimtab.engine.wide import WIDE, WideBank
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import Verdict
 from trimtab.guard.rules import Guard
-from trimtab.guard.snapshot import Snapshot
+from trimtab.guard.snapshots import Snapshot
 from trimtab.guard.watch import STRETCH, Watch
 from trimtab.steps import Steps
 from trimtab.task import Task
 
 # Of n images: parts and their fusion (n, C), and the probabilities (n,) that no class is shown.
 Answers = tuple[dict[str, Array], Array, Doubles]
+NOT_LEARNED = np.zeros(1, np.bool_)
 
 
 class Learner:
@@ -61,6 +62,7 @@ class Learner:
         self._whole = False
         walked = self.method.walk(block, self.state, learned)
         if walked is not None:
+            self.state.count_block(block)
             fused = self.fusion.walk(walked, learned)
             self._seen += len(block)
             self._whole = True
@@ -101,6 +103,14 @@ class Learner:
                 yield parts, block.probabilities[rows] if fallen else fused, doubts[rows]
         finally:
             watch.answered(block, sources, answers, agreed)
+
+    def _foretell(self, block: Block) -> tuple[dict[str, Array], Array]:
+        """What a step would answer of a block's only image, bit for bit, with nothing learned."""
+        walked = self.method.walk(block, self.state, NOT_LEARNED)
+        if walked is not None:
+            return {name: part[0] for name, part in walked.items()}, self.fusion.walk(walked, NOT_LEARNED)[0]
+        self.state.open(block)
+        return self._passed_by(block[0])
 
     def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
         """What a step would answer of an image of the open block, with its writes taken back."""

@@ -97,17 +97,15 @@ class Stream(Learner):
         """The answer of a step whose writes are taken back."""
         self._refuse_half_learned()
         (block,) = self._blocks(views)
-        self.state.open(block)
-        image = next(iter(block))
         self._whole = False
         try:
-            parts, fused = self._passed_by(image)
+            parts, fused = self._foretell(block)
         finally:
             self._whole = True
         if self.watch is None:
             return prediction_of(parts, fused)
         (doubt,) = self.watch.doubts_about(figures_of(block))
-        return prediction_of(parts, image.probabilities if self.watch.fallen else fused, doubt)
+        return prediction_of(parts, block.probabilities[0] if self.watch.fallen else fused, doubt)
 
     def run(
         self,

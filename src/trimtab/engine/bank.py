@@ -112,7 +112,6 @@ class Bank:
         self.rows, self.grams, self.used = self.features, self.gram, self.occupied
         self.products: Array = np.zeros((classes, slots, 0), np.float32)  # (C, K, B), of the open block
         self._block: Block | None = None  # the open one
-        self._among: Array = np.zeros((0, 0), np.float32)
         self._readouts: list[tables.ReadOuts] = []  # the followers that have a table, for blocks of the last one's size
         self._others: list[Follower] = []  # those that have none
         self._twins = np.full((classes, slots), NO_TWIN, np.int32)
@@ -147,11 +146,10 @@ class Bank:
         if len(block) == 1:
             if self._twins_known is not None:
                 find_twins(self.sources, self._twins_known, self._twins)
-            slot_products(self.features, self.occupied, self._twins, queries, self.products, self._among)
+            slot_products(self.features, self.occupied, self._twins, queries[0], self.products)
         else:
             features = self.features.reshape(classes * slots, dim)
             np.matmul(features, queries.T, out=self.products.reshape(classes * slots, len(block)))
-            np.matmul(queries, queries.T, out=self._among)
         self._compiled = self._slots_of(block)
         for readouts in self._readouts:
             door.open_tables(self._compiled, readouts)
@@ -161,7 +159,6 @@ class Bank:
     def _make_room(self, images: int) -> None:
         """For blocks of a size; kept from one to the next, because fresh memory costs as much as the sums."""
         self.products = np.empty((*self.features.shape[:2], images), np.float32)
-        self._among = np.empty((images, images), np.float32)
         for follower in self._followers:
             follower.make_room()
         found = [(follower, follower.compiled()) for follower in self._followers]
@@ -285,7 +282,7 @@ class Bank:
             self.gram,
             self.products,
             block.queries,
-            self._among,
+            block.among,
             block.first,
             self.births,
             self.arrivals,

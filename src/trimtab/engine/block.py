@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.equations import confident_views, entropy, softmax
 from trimtab.engine.kernels import row_entropies, softmax_rows
-from trimtab.engine.products import row_products
+from trimtab.engine.products import dot, row_products
 from trimtab.task import Task
 
 Query = Literal["plain", "confident_mean"]
@@ -185,6 +185,13 @@ class Block:
             return self.plain
         mean: Array = self.kept_features.mean(axis=1)
         return mean
+
+    @cached_property
+    def among(self) -> Array:
+        """(B, B): the queries' products with each other."""
+        if len(self) == 1:
+            return np.full((1, 1), dot(self.queries[0], self.queries[0]), np.float32)
+        return self.queries @ self.queries.T
 
     @cached_property
     def logits(self) -> Array:

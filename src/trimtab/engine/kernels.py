@@ -87,7 +87,11 @@ def row_entropies(logits: Array, out: Array) -> None:
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def softmax_in_place(row: Array) -> np.float32:
-    """Softmax of one row (C,), written over it; its entropy, as in `row_entropies`."""
+    """Softmax of one row (C,), written over it; its entropy, as in `row_entropies`.
+
+    One array, or sums in a loop that writes nothing: where a loop reads one array and writes another, whether it runs
+    in lanes, and so the last bits of its sums, may depend on how far apart the two happen to lie.
+    """
     best = best_of(row)
     highest = row[best]
     others = np.float32(0)
@@ -214,9 +218,7 @@ def _retrieval_of_one(
             highest = max(highest, own[k] if held[k] else highest)
         numerator, squared = np.float32(0), np.float32(0)
         for k in range(stop):  # an empty slot weighs nothing
-            weights[k] = held[k] * exp(beta * min(own[k] - highest, np.float32(0)))
-            numerator += weights[k] * own[k]
-            across[k] = 0
+            weights[k], across[k] = held[k] * exp(beta * min(own[k] - highest, np.float32(0))), 0
         for k in range(0, stop - 3, 4):  # G w as a sum of columns; four at a time, for short loops cost most to begin
             one, two, three, four = gram_of_class[k], gram_of_class[k + 1], gram_of_class[k + 2], gram_of_class[k + 3]
             a, b, d, e = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
@@ -226,6 +228,7 @@ def _retrieval_of_one(
             for j in range(stop):
                 across[j] += weights[k] * gram_of_class[k, j]
         for k in range(stop):
+            numerator += weights[k] * own[k]
             squared += weights[k] * across[k]
         out[c, image] = numerator / np.sqrt(max(squared, np.float32(1e-30)))  # Eq. 3, as a cosine
 

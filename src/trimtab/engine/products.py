@@ -33,13 +33,9 @@ def row_products(rows: Array, image: Array, out: Array) -> None:
 
 
 @njit(nogil=True)
-def slot_products(
-    features: Array, occupied: Array, twins: NDArray[np.int32], queries: Array, out: Array, itself: Array
-) -> None:
-    """(C, K, d), (1, d) -> (C, K, 1), and (1, 1) with itself; a slot that is another's twin has the other's product."""
+def slot_products(features: Array, occupied: Array, twins: NDArray[np.int32], image: Array, out: Array) -> None:
+    """(C, K, d), (d,) -> (C, K, 1); a slot that is another's twin has the other's product."""
     classes, slots, _ = features.shape
-    image = queries[0]
-    itself[0, 0] = dot(image, image)
     for c in range(classes):
         result = out[c]
         for slot in range(slots):

@@ -48,12 +48,12 @@ class TextTemper(OwnArrays):
         """Make the image count for those that come."""
         self.figures[:] = image.block.tempered[image.row]
 
-    def take_in_block(self, block: Block) -> None:
-        """Make all images of a block count."""
+    def count_block(self, block: Block) -> None:
+        """Make all images of a block count, those that are not learned from, too: their scales are found at once."""
         self.figures[:] = block.tempered[-1]
 
     def pass_by(self, image: Image) -> None:
-        """An image that is not learned from counts, too: a block's scales are found for all its images at once."""
+        """An image that is not learned from counts as it does in a block."""
         self.take_in(image)
 
 

@@ -115,9 +115,10 @@ def learn(
     for part in range(parts):
         row, raw, own = unbiased[part], logs[part], habit[part]
         mean, square = 0.0, 0.0
-        for c in range(classes):
+        for c in range(classes):  # sums in a loop that writes nothing: see `kernels.softmax_in_place`
             mean += fused[c] * row[c]
             square += fused[c] * row[c] * row[c]
+        for c in range(classes):
             own[c] += (1 - fused[c]) * raw[c]
         spread[part] += (max(square - mean * mean, 0.0) - spread[part]) / (seen[0] + 2)  # the first guess counts as one
         if part > 0:
@@ -127,10 +128,10 @@ def learn(
             agreement[part - 1, 0] += (mean_at_highest(row, believed) - agreement[part - 1, 0]) * recent
             agreement[part - 1, 1] += (itself - agreement[part - 1, 1]) * recent
         if part + 1 < parts:
-            highest, total = highest_of(raw), np.float32(0)
+            highest = highest_of(raw)
             for c in range(classes):
                 believed[c] = exp(raw[c] - highest)
-                total += believed[c]
+            total = _sum(believed)
             for c in range(classes):
                 believed[c] /= total
     for c in range(classes):

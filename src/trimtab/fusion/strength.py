@@ -99,20 +99,23 @@ def learn_strength(
 ) -> None:
     """Take in one image, (C,) each: the text's probabilities and logits, the cosines with the prototypes."""
     classes = len(text)
+    total, weight = 0.0, 0.0
+    for c in range(classes):  # factors instead of branches, which would keep the loops scalar
+        other = (np.float32(1) - text[c]) * np.float32(holds_items[c])
+        total += other * cosines[c]
+        weight += other
+    figures[COSINES] += total
+    figures[COSINE_WEIGHT] += weight
+    usual = np.float32(usual_of(figures))
+    deviations = np.empty(classes, np.float32)
     for c in range(classes):
-        if holds_items[c]:
-            figures[COSINES] += (1 - text[c]) * cosines[c]
-            figures[COSINE_WEIGHT] += 1 - text[c]
-    usual = usual_of(figures)
+        deviations[c] = (cosines[c] - usual) * np.float32(holds_items[c])
     logit, logit_square, cosine, cosine_square, itself = 0.0, 0.0, 0.0, 0.0, 0.0
-    deviations = np.zeros(classes, np.float32)
     for c in range(classes):
-        deviation = cosines[c] - usual if holds_items[c] else 0.0
-        deviations[c] = deviation
         logit += text[c] * logits[c]
         logit_square += text[c] * logits[c] * logits[c]
-        cosine += text[c] * deviation
-        cosine_square += text[c] * deviation * deviation
+        cosine += text[c] * deviations[c]
+        cosine_square += text[c] * deviations[c] * deviations[c]
         itself += text[c] * text[c]
     figures[SEEN] += 1
     figures[TEXT_SPREAD] += (max(logit_square - logit * logit, 0.0) - figures[TEXT_SPREAD]) / (figures[SEEN] + 1)

@@ -24,6 +24,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.products import row_products
 from trimtab.guard.rules import Guard
 
 HELD = 128  # images that others are compared with: the last that were no duplicates, learned or not
@@ -85,9 +86,13 @@ class Admission:
         to images, and the deviations above the median. `places` says where each image went in `held`, `nearest` which
         of those before it was nearest; -1: none.
         """
-        plain = np.ascontiguousarray(block.views[:, 0])
-        near = plain @ self.held.T
-        among = plain @ plain.T
+        plain = block.plain
+        among = block.among if block.queries is plain else plain @ plain.T
+        if len(block) == 1:
+            near: Array = np.empty((1, len(self.held)), np.float32)
+            row_products(self.held, plain[0], near[0])
+        else:
+            near = plain @ self.held.T
         details = np.zeros((len(plain), 3))
         self.places, self.nearest = np.full((2, len(plain)), -1, np.int64)
         _judge(

@@ -112,8 +112,6 @@ class MCP(ThreeCacheMethod):
             prototype,
             retrieval,
         )
-        if isinstance(state.temper, TextTemper):
-            state.temper.take_in_block(block)
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     @cached_property
@@ -128,8 +126,6 @@ class MCP(ThreeCacheMethod):
         assert isinstance(caches.visual, WideMeanProducts)
         for image in block:
             caches.write(image, self)
-        if isinstance(state.temper, TextTemper):
-            state.temper.take_in_block(block)
         cosines, since = caches.visual.of_block(), caches.visual.since
         if self.prototype_term == "matched":
             term = state.strength.walk(block.probabilities, block.logits, cosines, since)
