@@ -63,7 +63,7 @@ class Learner:
         walked = self.method.walk(block, self.state, learned)
         if walked is not None:
             self.state.count_block(block)
-            fused = self.fusion.walk(walked, learned)
+            fused = self.fusion.walk(walked, block.sure, learned)
             self._seen += len(block)
             self._whole = True
             yield walked, fused, np.zeros(len(block))
@@ -74,9 +74,9 @@ class Learner:
             self._whole = False
             if learned[image.row]:
                 parts = self.method.step(image, self.state)
-                fused = self.fusion.step(parts)
+                fused = self.fusion.step(parts, image.sure)
             else:
-                parts, fused = self._passed_by(image)
+                parts, fused = self._passed_by(image, comes_next=True)
                 self.state.pass_by(image)
             self._seen += 1
             self._whole = True
@@ -105,19 +105,21 @@ class Learner:
             watch.answered(block, sources, answers, agreed)
 
     def _foretell(self, block: Block) -> tuple[dict[str, Array], Array]:
-        """What a step would answer of a block's only image, bit for bit, with nothing learned."""
+        """What a step after a cut would answer of a block's only image, with nothing learned."""
         walked = self.method.walk(block, self.state, NOT_LEARNED)
         if walked is not None:
-            return {name: part[0] for name, part in walked.items()}, self.fusion.walk(walked, NOT_LEARNED)[0]
+            parts = {name: part[0] for name, part in walked.items()}
+            return parts, self.fusion.combine(parts)
         self.state.open(block)
-        return self._passed_by(block[0])
+        return self._passed_by(block[0], comes_next=False)
 
-    def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
+    def _passed_by(self, image: Image, *, comes_next: bool) -> tuple[dict[str, Array], Array]:
         """What a step would answer of an image of the open block, with its writes taken back."""
         put_back = self.state.hold()
         try:
             parts = self.method.foretell(image, self.state)
-            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(parts)
+            answer = self.fusion.combine(parts, comes_next=comes_next)
+            return {name: part.copy() for name, part in parts.items()}, answer
         finally:
             put_back()
 

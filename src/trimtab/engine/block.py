@@ -25,7 +25,7 @@ class Temper(Protocol):
     """What finds the logit scale of each image: `engine.temper.TextTemper`."""
 
     def scales(self, cosines: Array) -> tuple[Array, Doubles]:
-        """(B, C) -> (B,): the logit scales, each from the images before; (B, 2): the figures after each."""
+        """(B, C) -> (B,): the logit scales, each from the images before; (B, 3): the figures after each."""
 
 
 class _UnderText(NamedTuple):
@@ -33,7 +33,7 @@ class _UnderText(NamedTuple):
 
     view_logits: Array  # (B, V, C)
     scales: Array  # (B,): the logit scales
-    tempered: Doubles  # (B, 2): what a temper knows after each image
+    tempered: Doubles  # (B, 3): what a temper knows after each image
     logits: Array  # (B, C), and from here on of the plain views
     probabilities: Array  # (B, C)
     entropies: Array  # (B,)
@@ -82,7 +82,7 @@ class Block:
         """All that the text says of the plain views, in one pass."""
         cosines, count = self._cosines, len(self)
         if self.temper is None:
-            scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 2))
+            scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 3))
         else:
             scales, after = self.temper.scales(cosines[:, 0])
         cosines *= scales[:, None, None]
@@ -111,8 +111,16 @@ class Block:
 
     @property
     def tempered(self) -> Doubles:
-        """(B, 2): what the temper knows after each image."""
+        """(B, 3): what the temper knows after each image."""
         return self._under_text.tempered
+
+    @cached_property
+    def sure(self) -> Doubles | None:
+        """(B,): how sure the answers up to each image should be on average; a method that knows better writes it here.
+
+        To begin with, as sure as the text at the logit scale that the task states. None: the answers stay as they are.
+        """
+        return None if self.temper is None else self.tempered[:, -1].copy()
 
     @cached_property
     def view_entropies(self) -> Array:
@@ -228,6 +236,11 @@ class Image:
     def position(self) -> int:
         """Its place in the whole stream, counted from 0."""
         return self.block.first + self.row
+
+    @property
+    def sure(self) -> float | None:
+        """How sure the answers up to this one should be on average; see `Block.sure`."""
+        return None if self.block.sure is None else float(self.block.sure[self.row])
 
     @property
     def feature(self) -> Array:

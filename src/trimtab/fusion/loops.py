@@ -64,7 +64,7 @@ def forces(shares: Doubles, spread: Doubles, trusted: Doubles, seen: int) -> Dou
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _sum(values: Array | Doubles) -> float:
+def total_of(values: Array | Doubles) -> float:
     """As one vectorized loop, which the method `sum` of an array is not."""
     total = values[0] - values[0]  # 0, of their kind
     for c in range(len(values)):
@@ -81,12 +81,12 @@ def weigh(
     A habit seen on few images is drawn towards the mean habit of all classes. The highest score is 0.
     """
     parts, classes = logs.shape
-    total_weight = max(_sum(habit_weight), 1e-9)
+    total_weight = max(total_of(habit_weight), 1e-9)
     scores[:] = 0
     for part in range(parts):
         row, own, result = logs[part], habit[part], unbiased[part]
-        mean = _sum(row) / np.float32(classes)
-        usual = WARM_UP * _sum(own) / total_weight
+        mean = total_of(row) / np.float32(classes)
+        usual = WARM_UP * total_of(own) / total_weight
         taken_off, factor = habits[part], np.float32(force[part])
         for c in range(classes):
             row[c] -= mean
@@ -131,7 +131,7 @@ def learn(
             highest = highest_of(raw)
             for c in range(classes):
                 believed[c] = exp(raw[c] - highest)
-            total = _sum(believed)
+            total = total_of(believed)
             for c in range(classes):
                 believed[c] /= total
     for c in range(classes):
