@@ -53,6 +53,12 @@ class TextTemper(OwnArrays):
         self.take_in(image)
 
 
+@njit(nogil=True)
+def next_log_scale(log_scale: float, seen: float, confidence: float) -> float:
+    """The log scale after another image, whose best class had this probability."""
+    return log_scale + SLOPE * (CONFIDENCE - confidence) / (min(seen, WINDOW) + WARM_UP)
+
+
 @njit(fastmath=VECTORIZE, nogil=True)
 def _scales(cosines: Array, figures: Doubles, scales: Array, after: Doubles) -> None:
     seen, log_scale = figures[SEEN], figures[LOG_SCALE]
@@ -64,6 +70,6 @@ def _scales(cosines: Array, figures: Doubles, scales: Array, after: Doubles) -> 
         highest, total = image.max(), 0.0
         for c in range(len(image)):
             total += np.exp(scales[row] * (image[c] - highest))
-        log_scale += SLOPE * (CONFIDENCE - 1 / total) / (min(seen, WINDOW) + WARM_UP)
+        log_scale = next_log_scale(log_scale, seen, 1 / total)
         seen += 1
         after[row, SEEN], after[row, LOG_SCALE] = seen, log_scale
