@@ -125,7 +125,7 @@ def _take_in(
         forecast = np.float32(0)
         for c in range(len(text)):
             forecast += probabilities[c] * recent[TEXT, c] / usual[TEXT, c]
-        of_text = _lift(forecast, figures[COUNT])
+        of_text = _lift(float(forecast), figures[COUNT])
         of_answer = _lift(recent[ANSWERS, said] / usual[ANSWERS, said], figures[COUNT])
         figures[TEXT_EVIDENCE] = _with_forecast(figures[TEXT_EVIDENCE], of_text)
         figures[ANSWER_EVIDENCE] = _with_forecast(figures[ANSWER_EVIDENCE], of_answer)
