@@ -67,7 +67,7 @@ def hurt(stream: Stream) -> None:
     window[:, TEXT], window[:, ANSWER], window[:, TAKEN_BACK] = 0, 1, 1
 
 
-def test_zero_shot_takes_over_and_gives_back(cones):
+def test_zero_shot_takes_over_and_gives_back(cones, caplog):
     task, images, _, _ = cones
     stream = MCP().start(task, Guard())
     stream.run(images[:256])
@@ -82,6 +82,10 @@ def test_zero_shot_takes_over_and_gives_back(cones):
     stream.run(images[257:640])
     assert not stream.health().fallen
     assert stream.health().falls == 1
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "Adapting hurts",
+        "Adapting helps again",
+    ]
     off = MCP().start(task, Guard(fall_back=False))
     off.run(images[:256])
     hurt(off)

@@ -1,11 +1,15 @@
 """Snapshots: the last good states of a stream, in a ring, kept beside it and saved with it."""
 
+import logging
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Arrays
 from trimtab.engine.state import fill
 from trimtab.guard.watch import RETURNS, Watch
+
+_log = logging.getLogger(__name__)
 
 EVERY = 512  # images between two snapshots
 
@@ -26,6 +30,7 @@ class Snapshots:
         newest, oldest = int(self.taken.argmax()), int(self.taken.argmin())
         if go_back and self.taken[newest] >= 0:
             fill(learned, {name: kept[newest] for name, kept in self._kept.items()})
+            _log.warning("What was learned up to image %d is put back.", self.taken[newest])
             self.taken[newest] = -1
             watch.events[RETURNS] += 1
         elif seen % EVERY == 0 and not watch.fallen and watch.health.helps():

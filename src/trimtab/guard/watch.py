@@ -1,6 +1,7 @@
 """Watch: a guard at work on one stream. The stream asks it before each block, and tells it what was answered."""
 
 import hashlib
+import logging
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -29,6 +30,8 @@ from trimtab.guard.rules import Guard
 from trimtab.guard.runs import Runs
 from trimtab.guard.unknown import Unknown
 from trimtab.task import Task
+
+_log = logging.getLogger(__name__)
 
 STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
 DIARY = 2048  # images whose verdicts are kept
@@ -148,8 +151,10 @@ class Watch:
         if not self.fallen and self.health.hurts():
             self.events[FALLEN], self.events[SINCE] = 1, seen
             self.events[FALLS] += 1
+            _log.warning("Adapting hurts: from image %d on the text answers alone, until it helps again.", seen)
         elif self.fallen and self.health.helps():
             self.events[FALLEN] = 0
+            _log.warning("Adapting helps again: from image %d on the method answers.", seen)
         waited = self.fallen and seen - self.events[SINCE] >= PATIENCE
         if waited:
             self.events[SINCE] = seen
