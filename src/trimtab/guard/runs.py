@@ -28,7 +28,7 @@ from trimtab.engine.temper import FIRST_SPREAD, next_log_scale
 
 RECENT = 16.0  # images that lifts speak of
 USUAL = 1000.0  # images that "usual" speaks of
-PRIOR_IMAGES = 20.0  # images' worth of equal classes that "usual" begins with
+PRIOR_IMAGES = 60.0  # images' worth of equal classes that "usual" begins with
 EVENLY = 0.01  # share of equal classes in what is usual: no class is ever impossible
 CAUTION = 8.0  # images' worth of usual classes in what is recent
 FADING = 0.99  # of the evidence, per image
