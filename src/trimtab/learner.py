@@ -12,7 +12,7 @@ from trimtab.engine.wide import WIDE, WideBank
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import Verdict
 from trimtab.guard.rules import Guard
-from trimtab.guard.snapshots import Snapshot
+from trimtab.guard.snapshots import Snapshots
 from trimtab.guard.watch import STRETCH, Watch
 from trimtab.steps import Steps
 from trimtab.task import Task
@@ -33,10 +33,11 @@ class Learner:
         """Forget everything."""
         self.state: Any = self.method.new_state(self.task)
         self.fusion = self.method.new_fusion(self.task)
-        if self.guard and any(isinstance(bank, WideBank) for bank in self.state.banks()):
-            raise TrimtabError(f"Guards are for label sets of up to {WIDE:,} classes; start the stream without one.")
+        if self.guard and self.guard.snapshots and any(isinstance(bank, WideBank) for bank in self.state.banks()):
+            raise TrimtabError(f"Snapshots are for label sets of up to {WIDE:,} classes; leave them off.")
         self.watch = Watch(self.guard, self.task) if self.guard and self.state.arrays() else None
-        self.good = Snapshot(self._learned_arrays()) if self.watch and self.watch.guard.snapshots else None
+        ring = 0 if self.watch is None else self.watch.guard.snapshots
+        self.good = Snapshots(self._learned_arrays(), ring) if ring else None
         self._seen = np.zeros(1, np.int64)
         self._whole = True  # False while an image is being taken in
 
@@ -86,7 +87,7 @@ class Learner:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
         self.state.scale_logits(block)
         learned = watch.judge(block, sources) == Verdict.LEARNED
-        doubts, fallen = watch.doubts, watch.fallen
+        doubts = watch.doubts
         answers: list[NDArray[np.intp]] = []
         agreed: list[NDArray[np.bool_]] = []
         done = 0
@@ -100,7 +101,7 @@ class Learner:
                     alike &= part.argmax(axis=1) == named
                 agreed.append(alike)
                 done = rows.stop
-                yield parts, block.probabilities[rows] if fallen else fused, doubts[rows]
+                yield parts, watch.steadied(block, rows, fused, learned[rows]), doubts[rows]
         finally:
             watch.answered(block, sources, answers, agreed)
 

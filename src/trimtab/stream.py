@@ -114,7 +114,7 @@ class Stream(Learner):
         if self.watch is None:
             return prediction_of(parts, fused)
         (doubt,) = self.watch.doubts_about(figures_of(block))
-        return prediction_of(parts, block.probabilities[0] if self.watch.fallen else fused, doubt)
+        return prediction_of(parts, self.watch.foretold(block, fused), doubt)
 
     def run(
         self,

@@ -59,6 +59,12 @@ class TextTemper(OwnArrays):
         self.take_in(image)
 
 
+@njit(nogil=True)
+def next_log_scale(log_scale: float, seen: float, confidence: float) -> float:
+    """The log scale after another image, whose best class had this probability."""
+    return log_scale + SLOPE * (CONFIDENCE - confidence) / (min(seen, WINDOW) + WARM_UP)
+
+
 @njit(fastmath=VECTORIZE, nogil=True)
 def _scales(cosines: Array, figures: Doubles, stated_scale: float, scales: Array, after: Doubles) -> None:
     seen, log_scale, stated = figures[SEEN], figures[LOG_SCALE], figures[STATED]
@@ -72,7 +78,7 @@ def _scales(cosines: Array, figures: Doubles, stated_scale: float, scales: Array
         for c in range(len(image)):
             total += exp(scales[row] * (image[c] - highest))
             as_stated += exp(as_stated_scale * (image[c] - highest))
-        log_scale += SLOPE * (CONFIDENCE - 1 / total) / (min(seen, WINDOW) + WARM_UP)
+        log_scale = next_log_scale(log_scale, seen, 1 / total)
         stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
         seen += 1
         after[row, SEEN], after[row, LOG_SCALE], after[row, STATED] = seen, log_scale, stated

@@ -24,7 +24,8 @@ def contradicted(
     if len(images) <= least or len(rows) == 0:
         return gone
     labels = classes[rows]
-    cosines = bank.features[labels, slots] @ images.T
+    places = [bank.place_of(int(label)) for label in labels]
+    cosines = bank.rows[places, slots] @ images.T
     cosines[cosines > ITSELF] = -1
     nearest = np.argpartition(-cosines, least - 1, axis=1)[:, :least]
     said = answers[nearest]

@@ -1,13 +1,14 @@
 """Watch: a guard at work on one stream. The stream asks it before each block, and tells it what was answered."""
 
 import hashlib
+import logging
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine.arrays import Arrays, Doubles
+from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
@@ -26,14 +27,18 @@ from trimtab.guard.admission import (
 from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthReport
 from trimtab.guard.neighbors import contradicted
 from trimtab.guard.rules import Guard
+from trimtab.guard.runs import Runs
 from trimtab.guard.unknown import Unknown
 from trimtab.task import Task
+
+_log = logging.getLogger(__name__)
 
 STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
 DIARY = 2048  # images whose verdicts are kept
 LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
 
+NAMES = ("verdicts", "details", "taken_back", "sources", "counts", "events")  # the watch's own arrays
 # Places in the array of events.
 RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
 
@@ -46,8 +51,10 @@ class Watch:
         self.admission = Admission(task.dim, guard)
         self.unknown = Unknown()
         self.health = Health(task.classes, task.dim, HELD)
+        self.runs = Runs(task.classes)
         self.verdicts = np.zeros(DIARY, np.int8)
         self.details: Doubles = np.zeros((DIARY, 3))
+        self.taken_back = np.zeros(DIARY, np.bool_)  # whether the text answered instead of the method
         self.sources = np.full((LOG, 2), NO_SOURCE, np.int64)  # position and source of images learned
         self.counts = np.zeros(len(Verdict), np.int64)  # images by their verdict
         self.events = np.zeros(7, np.int64)
@@ -57,8 +64,8 @@ class Watch:
 
     def arrays(self) -> Arrays:
         """Everything that is saved."""
-        found: Arrays = {name: getattr(self, name) for name in ("verdicts", "details", "sources", "counts", "events")}
-        for part in ("admission", "unknown", "health"):
+        found: Arrays = {name: getattr(self, name) for name in NAMES}
+        for part in ("admission", "unknown", "health", "runs"):
             found |= {f"{part}.{name}": array for name, array in getattr(self, part).arrays().items()}
         return found
 
@@ -105,12 +112,30 @@ class Watch:
             self.unknown.take_in(self._figures)
         said = answers[0] if len(answers) == 1 else np.concatenate(answers)
         alike = agreed[0] if len(agreed) == 1 else np.concatenate(agreed)
-        self.health.take_in(block, said, alike, self.admission.places, self.admission.nearest)
+        taken_back = self.taken_back[np.arange(block.first, block.first + done) % DIARY]
+        self.health.take_in(block, said, alike, taken_back, self.admission.places, self.admission.nearest)
         for row in np.flatnonzero(sources[:done] != NO_SOURCE):
             position = block.first + int(row)
             if self.verdicts[position % DIARY] == Verdict.LEARNED:
                 self.sources[self.events[LOGGED] % LOG] = position, sources[row]
                 self.events[LOGGED] += 1
+
+    def steadied(self, block: Block, rows: slice, answers: Array, learned: NDArray[np.bool_]) -> Array:
+        """(n, C): the answers to some images of a block, the text's where the method's are taken back."""
+        if not self.guard.fall_back:
+            return answers
+        taken_back = self.runs.take_in(block, rows, answers, learned)
+        self.taken_back[np.arange(block.first + rows.start, block.first + rows.stop) % DIARY] = taken_back
+        if self.fallen:
+            return block.probabilities[rows]
+        return np.where(taken_back[:, None], block.probabilities[rows], answers) if taken_back.any() else answers
+
+    def foretold(self, block: Block, answer: Array) -> Array:
+        """(C,): the answer to the one image of a block, steadied, without a trace."""
+        if not self.guard.fall_back:
+            return answer
+        taken_back = self.runs.take_in(block, slice(0, 1), answer[None], np.zeros(1, np.bool_))
+        return block.probabilities[0] if self.fallen or taken_back[0] else answer
 
     @property
     def fallen(self) -> bool:
@@ -126,8 +151,10 @@ class Watch:
         if not self.fallen and self.health.hurts():
             self.events[FALLEN], self.events[SINCE] = 1, seen
             self.events[FALLS] += 1
+            _log.warning("Adapting hurts: from image %d on the text answers alone, until it helps again.", seen)
         elif self.fallen and self.health.helps():
             self.events[FALLEN] = 0
+            _log.warning("Adapting helps again: from image %d on the method answers.", seen)
         waited = self.fallen and seen - self.events[SINCE] >= PATIENCE
         if waited:
             self.events[SINCE] = seen
@@ -145,17 +172,19 @@ class Watch:
     def contradicted(self, bank: Bank, seen: int) -> NDArray[np.bool_] | None:
         """Of a bank's items those that their neighbors contradict; at each look back a few classes are asked, in turn.
 
-        Near is as near as the last images had their nearest one, in the middle.
+        Only classes that hold items are. Near is as near as the last images had their nearest one, in the middle.
         """
-        classes, slots = bank.sources.shape
-        if not self.guard.contradicted or slots == 0:
+        if not self.guard.contradicted:
             return None
-        count = max(1, STRETCH // slots)
+        classes = np.flatnonzero((bank.sources >= 0).any(axis=1))
+        if len(classes) == 0:
+            return None
+        count = max(1, STRETCH // bank.sources.shape[1])
         known = min(int(self.admission.counts[JUDGED]), HELD)
         recent = np.arange(max(0, seen - HELD), seen) % DIARY
         gone = contradicted(
             bank,
-            np.unique((seen // STRETCH * count + np.arange(count)) % classes),
+            classes[np.unique((seen // STRETCH * count + np.arange(count)) % len(classes))],
             self.admission.held[:known],
             self.health.answers[:known],
             int(self.guard.contradicted),
@@ -178,6 +207,8 @@ class Watch:
             flips=float((rows[:, ANSWER] != rows[:, TEXT]).mean()) if len(rows) else 0.0,
             smoothness=health.smoothness(),
             support=health.support(),
+            taken_back=health.taken_back(),
+            runs=self.runs.share if self.guard.fall_back else 0.0,
             hurts=health.hurts(),
             collapse=health.collapse(),
             drift=health.drift(self.admission.held[:known]),
@@ -203,6 +234,10 @@ class Watch:
         if not max(0, seen - DIARY) <= position < seen:
             known = f"images {max(0, seen - DIARY)} to {seen - 1}" if seen else "no image yet"
             raise TrimtabError(f"Nothing is known of image {position}; the guard remembers {known}.")
+        text = " The text's answer was given: runs of classes spoke against the method's."
+        return self._verdict_on(position) + text * bool(self.taken_back[position % DIARY])
+
+    def _verdict_on(self, position: int) -> str:
         details, guard = self.details[position % DIARY], self.guard
         verdict = Verdict(int(self.verdicts[position % DIARY]))
         if verdict == Verdict.DUPLICATE:
