@@ -96,10 +96,7 @@ class Learner:
                 rows = slice(done, done + len(fused))
                 named = fused.argmax(axis=1)
                 answers.append(named)
-                alike = np.ones(len(named), np.bool_)
-                for part in parts.values():
-                    alike &= part.argmax(axis=1) == named
-                agreed.append(alike)
+                agreed.append(np.logical_and.reduce([part.argmax(axis=1) == named for part in parts.values()]))
                 done = rows.stop
                 yield parts, watch.steadied(block, rows, fused, learned[rows]), doubts[rows]
         finally:

@@ -78,7 +78,7 @@ def _scales(cosines: Array, figures: Doubles, stated_scale: float, scales: Array
         for c in range(len(image)):
             total += exp(scales[row] * (image[c] - highest))
             as_stated += exp(as_stated_scale * (image[c] - highest))
-        log_scale = next_log_scale(log_scale, seen, 1 / total)
+        log_scale = next_log_scale(log_scale, seen, float(1 / total))
         stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
         seen += 1
         after[row, SEEN], after[row, LOG_SCALE], after[row, STATED] = seen, log_scale, stated

@@ -69,6 +69,7 @@ class AutoWeights:
         self.sharpness = TextSharpness(classes)
         self.context = Context(classes, ordered=ordered)
         self.loudness = new_loudness()
+        self._room: Array = np.empty((0, count, classes), np.float32)
         self._learned = _Learned(
             self.habit,
             self.habit_weight,
@@ -144,7 +145,9 @@ class AutoWeights:
     def _logs(self, parts: Mapping[str, Array]) -> tuple[Array, Array]:
         """(B, P, C): the parts to be weighed, soon their logarithms; (B, C): the logarithms of the others, summed."""
         images, classes = parts[self.parts[0]].shape
-        logs: Array = np.empty((images, len(self.parts), classes), np.float32)
+        if len(self._room) != images:  # else its memory serves again: fresh memory costs as much as the sums
+            self._room = np.empty((images, len(self.parts), classes), np.float32)
+        logs = self._room
         for row, name in enumerate(self.parts):
             np.maximum(parts[name], LEAST, out=logs[:, row])
         weighed: Array = np.zeros((images, classes), np.float32)

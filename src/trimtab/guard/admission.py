@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, best_of
 from trimtab.engine.products import row_products
 from trimtab.guard.rules import Guard
 
@@ -193,15 +193,13 @@ def _judge(
             continue
         kept = min(counts[JUDGED], len(held))
         nearest, usual = np.float32(-1), np.float32(0)
-        cosines = near[image, :kept]
-        for row in range(kept):
-            nearest = max(nearest, cosines[row])
-            usual += cosines[row]
-        usual /= max(kept, 1)
-        for row in range(kept):
-            if cosines[row] == nearest:
-                neighbors[image] = row
-                break
+        if kept > 0:
+            cosines = near[image, :kept]
+            neighbors[image] = best_of(cosines)
+            nearest = cosines[neighbors[image]]
+            for row in range(kept):
+                usual += cosines[row]
+            usual /= kept
         details[image, NEAREST] = nearest
         distance = max(1 - usual, (1 - figures[image, HIGHEST]) / 4)  # where all are equal, the text is a yardstick
         if kept > 0 and 1 - nearest < duplicates * distance:

@@ -112,7 +112,7 @@ class Watch:
             self.unknown.take_in(self._figures)
         said = answers[0] if len(answers) == 1 else np.concatenate(answers)
         alike = agreed[0] if len(agreed) == 1 else np.concatenate(agreed)
-        taken_back = self.taken_back[np.arange(block.first, block.first + done) % DIARY]
+        taken_back = self.taken_back[_pages(block.first, block.first + done)]
         self.health.take_in(block, said, alike, taken_back, self.admission.places, self.admission.nearest)
         for row in np.flatnonzero(sources[:done] != NO_SOURCE):
             position = block.first + int(row)
@@ -125,7 +125,7 @@ class Watch:
         if not self.guard.fall_back:
             return answers
         taken_back = self.runs.take_in(block, rows, answers, learned)
-        self.taken_back[np.arange(block.first + rows.start, block.first + rows.stop) % DIARY] = taken_back
+        self.taken_back[_pages(block.first + rows.start, block.first + rows.stop)] = taken_back
         if self.fallen:
             return block.probabilities[rows]
         return np.where(taken_back[:, None], block.probabilities[rows], answers) if taken_back.any() else answers
@@ -253,6 +253,12 @@ class Watch:
         if verdict == Verdict.UNKNOWN:
             return "Not learned: it seems to show none of the classes."
         return "Learned."
+
+
+def _pages(first: int, last: int) -> slice | NDArray[np.int64]:
+    """Where the diary has some images; a slice, which is quick, unless they lie around its end."""
+    start = first % DIARY
+    return slice(start, start + last - first) if start + last - first <= DIARY else np.arange(first, last) % DIARY
 
 
 @njit(nogil=True)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
-from trimtab.engine.equations import affinity, softmax
+from trimtab.engine.equations import affinity
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
 from trimtab.engine.wide import WideBank
@@ -35,7 +35,7 @@ from trimtab.engine.wide_readouts import WideMeanProducts
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
-from trimtab.methods.three_caches_walk import Figures, looks_of, parts_of_block, walk
+from trimtab.methods.three_caches_walk import Figures, looks_of, prototype_and_retrieval, walk
 from trimtab.task import Task
 
 
@@ -84,20 +84,22 @@ class MCP(ThreeCacheMethod):
     def predict(self, image: Image, state: MCPState) -> dict[str, Array]:
         """The three parts: what the text says, what the prototypes say, what the retrieved items say."""
         caches = state.caches
-        against = caches.penalties.at(image)
-        retrieved = image.logit_scale * caches.retrieved.at(image)
-        return {
-            "text": image.vote,
-            "prototype": softmax(image.logits + self._prototype_term(image, state) - against),  # Eq. 4
-            "retrieval": softmax(retrieved),  # Eq. 3
-        }
+        prototype, retrieval = prototype_and_retrieval(
+            image.logits[None],
+            self._prototype_term(image, state)[None],
+            np.array([image.logit_scale], np.float32),
+            caches.penalties.at(image)[:, None],
+            caches.retrieved.at(image)[:, None],
+        )
+        return {"text": image.vote, "prototype": prototype[0], "retrieval": retrieval[0]}
 
     def walk(self, block: Block, state: MCPState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
         """A block at once, in one compiled loop."""
-        if not self.writes_first:
+        wide = isinstance(state.caches.bank, WideBank)
+        if not self.writes_first or (wide and not learned.all()):
             return None
         state.open(block)
-        if isinstance(state.caches.bank, WideBank):
+        if wide:
             return self._walk_wide(block, state)
         caches, bank = state.caches, state.caches.bank
         prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
@@ -132,9 +134,8 @@ class MCP(ThreeCacheMethod):
         else:
             holds_items = since <= np.arange(len(block))[:, None]
             term = affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
-        prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
         against, retrieved = caches.penalties.compiled().table, caches.retrieved.compiled().table
-        parts_of_block(block.logits, term, block.logit_scales, against, retrieved, prototype, retrieval)
+        prototype, retrieval = prototype_and_retrieval(block.logits, term, block.logit_scales, against, retrieved)
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     def _prototype_term(self, image: Image, state: MCPState) -> Array:

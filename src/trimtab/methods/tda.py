@@ -177,11 +177,12 @@ class TDA(CacheMethod):
 
     def walk(self, block: Block, state: TDAState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
         """A block at once: all writes first, then the logits from what each image found."""
-        if not self.writes_first:
+        plain, bank = self.query == "plain", state.bank
+        wide = isinstance(bank, WideBank)
+        if not self.writes_first or (wide and not learned.all()):
             return None
         state.open(block)
-        plain, bank = self.query == "plain", state.bank
-        if isinstance(bank, WideBank):  # whose slots come and go; the parts of a block are still made at once
+        if wide:  # whose slots come and go; the parts of a block are still made at once
             for image in block:
                 self.observe(image, state)
             return self._parts_of(block, state)

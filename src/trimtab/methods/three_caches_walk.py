@@ -212,11 +212,23 @@ def _parts(
     softmax_in_place(retrieval)  # Eq. 3
 
 
+def prototype_and_retrieval(
+    logits: Array, term: Array, scales: Array, against: Array, retrieved: Array
+) -> tuple[Array, Array]:
+    """(B, C) each: the same for images that have been written before, from the prototypes' `term` (B, C).
+
+    `against` and `retrieved` are the read-outs' tables (C, B). One image goes the same way as a block, so that its
+    answer is the same, bit for bit.
+    """
+    prototype, retrieval = np.empty_like(logits), np.empty_like(logits)
+    _parts_of_block(logits, term, scales, against, retrieved, prototype, retrieval)
+    return prototype, retrieval
+
+
 @njit(nogil=True)
-def parts_of_block(
+def _parts_of_block(
     logits: Array, term: Array, scales: Array, against: Array, retrieved: Array, prototype: Array, retrieval: Array
 ) -> None:
-    """The same for a block that was written before, from the prototypes' `term` (B, C); tables are (C, B)."""
     for row in range(len(logits)):
         for c in range(logits.shape[1]):
             prototype[row, c] = logits[row, c] + term[row, c] - against[c, row]
