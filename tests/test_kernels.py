@@ -1,5 +1,6 @@
 """Each compiled loop against a plain NumPy twin."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -25,6 +26,29 @@ def stored(request):
 
 def table():
     return np.full((CLASSES, IMAGES), np.nan, np.float32)
+
+
+def test_logarithms_and_exponentials():
+    @numba.njit
+    def both(values, logarithms, back):
+        for i in range(len(values)):
+            logarithms[i] = kernels.log(values[i])
+            back[i] = kernels.exp(logarithms[i])
+
+    values = np.exp(np.linspace(-69, 60, 5001)).astype(np.float32)
+    values[:1000] = np.linspace(0.3, 3, 1000)
+    logarithms, back = np.empty_like(values), np.empty_like(values)
+    both(values, logarithms, back)
+    np.testing.assert_allclose(logarithms, np.log(values.astype(np.float64)), rtol=3e-7, atol=1e-7)
+    np.testing.assert_allclose(back, np.exp(logarithms.astype(np.float64)), rtol=3e-7)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 21])
+def test_the_highest_and_where_it_stands(count):
+    for seed in range(20):
+        values = np.random.default_rng(seed).integers(-5, 5, count).astype(np.float32)
+        assert kernels.highest_of(values) == values.max()
+        assert kernels.best_of(values) == values.argmax()
 
 
 def test_row_entropies():
