@@ -181,14 +181,14 @@ class Watch:
             return None
         count = max(1, STRETCH // bank.sources.shape[1])
         known = min(int(self.admission.counts[JUDGED]), HELD)
-        recent = np.arange(max(0, seen - HELD), seen) % DIARY
+        recent = _pages(max(0, seen - HELD), seen)
         gone = contradicted(
             bank,
-            classes[np.unique((seen // STRETCH * count + np.arange(count)) % len(classes))],
+            classes[(seen // STRETCH * count + np.arange(min(count, len(classes)))) % len(classes)],
             self.admission.held[:known],
             self.health.answers[:known],
             int(self.guard.contradicted),
-            float(np.median(self.details[recent, NEAREST])),
+            _median(self.details[recent, NEAREST].copy()),
         )
         self.events[CONTRADICTED] += int(gone.sum())
         return gone
@@ -253,6 +253,12 @@ class Watch:
         if verdict == Verdict.UNKNOWN:
             return "Not learned: it seems to show none of the classes."
         return "Learned."
+
+
+@njit(nogil=True)
+def _median(values: Doubles) -> float:
+    """As NumPy's, in a tenth of its time for so few."""
+    return float(np.median(values))
 
 
 def _pages(first: int, last: int) -> slice | NDArray[np.int64]:
