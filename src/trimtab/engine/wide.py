@@ -253,7 +253,7 @@ class WideBank(Bank):
             self.rows[place, 0] = anchor
             self.grams[place, 0, 0] = anchor @ anchor
             if self._block is not None:
-                self.products[place, 0] = self._block.queries @ anchor
+                self.products[place, 0] = self._block.logits[:, label] / self._block.logit_scales
         for follower in self._followers if self._block is not None else ():
             opened = getattr(follower, "opened", None)
             if opened is not None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import kernels, tables, wide
+from trimtab.engine import kernels, wide
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -118,10 +118,6 @@ class WideRetrievalCosines(WideReadOut, RetrievalCosines):
         cosines: Array = block.logits / block.logit_scales[:, None]
         return cosines
 
-    def compiled(self) -> tables.Retrieved:
-        """The table of all classes, for the parts of a block."""
-        return tables.Retrieved(self._slots.stop, self._beta, self.of_block().T)
-
 
 class WideNegativePenalties(NegativePenalties):
     """What negative items say against each class; the items are few, what they speak against may be any class."""
@@ -180,6 +176,10 @@ class WideNegativePenalties(NegativePenalties):
         found: Array = np.zeros(self._bank.classes, np.float32)
         found[self._against] = self._table[self._against, self._bank.row(image)]
         return found
+
+    def take_off(self, support: Array) -> None:
+        """Take what speaks against the classes off what speaks for them, (B, C) of the open block."""
+        support[:, self._against] -= self._table[self._against].T
 
     def of(self, features: Array) -> Array:
         """(V, C): the same for features (V, d) that stand for no image of the block."""

@@ -31,7 +31,7 @@ from trimtab.engine.equations import affinity
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
 from trimtab.engine.wide import WideBank
-from trimtab.engine.wide_readouts import WideMeanProducts
+from trimtab.engine.wide_readouts import WideMeanProducts, WideNegativePenalties
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
@@ -86,10 +86,9 @@ class MCP(ThreeCacheMethod):
         caches = state.caches
         prototype, retrieval = prototype_and_retrieval(
             image.logits[None],
-            self._prototype_term(image, state)[None],
+            (self._prototype_term(image, state) - caches.penalties.at(image))[None],
             np.array([image.logit_scale], np.float32),
-            caches.penalties.at(image)[:, None],
-            caches.retrieved.at(image)[:, None],
+            caches.retrieved.at(image)[None],
         )
         return {"text": image.vote, "prototype": prototype[0], "retrieval": retrieval[0]}
 
@@ -126,6 +125,7 @@ class MCP(ThreeCacheMethod):
         """Where slots come and go, images are written one by one; the parts of the block are still made at once."""
         caches = state.caches
         assert isinstance(caches.visual, WideMeanProducts)
+        assert isinstance(caches.penalties, WideNegativePenalties)
         for image in block:
             caches.write(image, self)
         cosines, since = caches.visual.of_block(), caches.visual.since
@@ -134,8 +134,9 @@ class MCP(ThreeCacheMethod):
         else:
             holds_items = since <= np.arange(len(block))[:, None]
             term = affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
-        against, retrieved = caches.penalties.compiled().table, caches.retrieved.compiled().table
-        prototype, retrieval = prototype_and_retrieval(block.logits, term, block.logit_scales, against, retrieved)
+        caches.penalties.take_off(term)
+        retrieved = caches.retrieved.of_block()
+        prototype, retrieval = prototype_and_retrieval(block.logits, term, block.logit_scales, retrieved)
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     def _prototype_term(self, image: Image, state: MCPState) -> Array:

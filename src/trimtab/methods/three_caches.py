@@ -28,7 +28,8 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image, Query
 from trimtab.engine.clarity import Clarity
-from trimtab.engine.equations import entropy, normalized_entropy, softmax
+from trimtab.engine.equations import normalized_entropy
+from trimtab.engine.kernels import best_of, softmax_in_place
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, number_or_none, slots, switch
 from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
@@ -315,8 +316,9 @@ class ThreeCaches(State):
 
     def _reflect(self, image: Image, rules: ThreeCacheMethod) -> None:
         """The reflecting mechanism: ask the entropy cache again before trusting an uncertain image as a negative."""
-        probabilities = softmax(image.logits + self.reflected.at(image))
-        label, calibrated = int(probabilities.argmax()), float(entropy(probabilities))
+        probabilities = image.logits + self.reflected.at(image)
+        calibrated = float(softmax_in_place(probabilities))
+        label = int(best_of(probabilities))
         if _is_uncertain(calibrated, image, rules):  # case 1: still uncertain, a negative item
             self.bank.offer("negative", label, image, calibrated, payload=probabilities)
         elif normalized_entropy(calibrated, len(image.logits)) <= rules.entropy_low:  # case 2: certain now, promoted

@@ -212,26 +212,19 @@ def _parts(
     softmax_in_place(retrieval)  # Eq. 3
 
 
-def prototype_and_retrieval(
-    logits: Array, term: Array, scales: Array, against: Array, retrieved: Array
-) -> tuple[Array, Array]:
-    """(B, C) each: the same for images that have been written before, from the prototypes' `term` (B, C).
+def prototype_and_retrieval(logits: Array, term: Array, scales: Array, retrieved: Array) -> tuple[Array, Array]:
+    """(B, C) each: the same for images that have been written before.
 
-    `against` and `retrieved` are the read-outs' tables (C, B). One image goes the same way as a block, so that its
-    answer is the same, bit for bit.
+    `term` is what prototypes and negative items add to the text's logits, `retrieved` the retrieval's cosines, (B, C)
+    both. One image goes the same way as a block, so that its answer is the same, bit for bit.
     """
-    prototype, retrieval = np.empty_like(logits), np.empty_like(logits)
-    _parts_of_block(logits, term, scales, against, retrieved, prototype, retrieval)
+    prototype, retrieval = logits + term, scales[:, None] * retrieved
+    _softmax_of_both(prototype, retrieval)
     return prototype, retrieval
 
 
 @njit(nogil=True)
-def _parts_of_block(
-    logits: Array, term: Array, scales: Array, against: Array, retrieved: Array, prototype: Array, retrieval: Array
-) -> None:
-    for row in range(len(logits)):
-        for c in range(logits.shape[1]):
-            prototype[row, c] = logits[row, c] + term[row, c] - against[c, row]
-            retrieval[row, c] = scales[row] * retrieved[c, row]
+def _softmax_of_both(prototype: Array, retrieval: Array) -> None:
+    for row in range(len(prototype)):
         softmax_in_place(prototype[row])  # Eq. 4
         softmax_in_place(retrieval[row])  # Eq. 3
