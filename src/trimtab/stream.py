@@ -19,7 +19,7 @@ from trimtab.guard.admission import figures_of
 from trimtab.guard.correction import correct
 from trimtab.guard.health import HealthReport
 from trimtab.guard.rules import Guard, make_guard
-from trimtab.guard.watch import STRETCH, source_numbers
+from trimtab.guard.watch import STRETCH, source_numbers, zero_shot
 from trimtab.interrupts import HoldInterrupts
 from trimtab.learner import Learner
 from trimtab.notebook import stream_html
@@ -76,11 +76,22 @@ class Stream(Learner):
         """What `step` would answer of one image, (V, d) or (d,), without a trace: it is taken in, and out again.
 
         Methods that store an image before they predict it count on finding it there: without it, a class that holds
-        nothing yet would compete with classes that do.
+        nothing yet would compete with classes that do. The image may be from anywhere: what was just there says
+        nothing about it, as after a `cut`.
         """
         image = self._given.one_image(views, self._size)
         with HoldInterrupts():
             return self._look(image)
+
+    def cut(self) -> None:
+        """Say that what comes next has nothing to do with what came before: another camera, another album.
+
+        With weights found from the stream, what was just there is otherwise expected again, as far as it has shown to
+        come in runs. Nothing else is forgotten.
+        """
+        self.fusion.cut()
+        if self.watch is not None:
+            self.watch.runs.cut()
 
     def read(self, views: ArrayLike) -> Prediction:
         """What the state as it is says of one image, which has no part in it: the bare formulas.
@@ -101,13 +112,13 @@ class Stream(Learner):
         image = next(iter(block))
         self._whole = False
         try:
-            parts, fused = self._passed_by(image)
+            parts, fused = self._passed_by(image, comes_next=False)
         finally:
             self._whole = True
         if self.watch is None:
             return prediction_of(parts, fused)
         (doubt,) = self.watch.doubts_about(figures_of(block))
-        return prediction_of(parts, self.watch.foretold(block, fused), doubt)
+        return prediction_of(parts, zero_shot(block, slice(0, 1))[0] if self.watch.fallen else fused, doubt)
 
     def run(
         self,
