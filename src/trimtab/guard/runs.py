@@ -54,6 +54,10 @@ class Runs:
         """What is saved."""
         return {"recent": self.recent, "usual": self.usual, "figures": self.figures}
 
+    def cut(self) -> None:
+        """What comes next has nothing to do with what came before: nothing is recent."""
+        self.recent[:] = self.usual * np.float32(self.figures[COUNT])
+
     @property
     def share(self) -> float:
         """How probable it is that classes come in runs."""

@@ -12,6 +12,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
+from trimtab.engine.equations import softmax
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import (
     BEYOND,
@@ -127,15 +128,8 @@ class Watch:
         taken_back = self.runs.take_in(block, rows, answers, learned)
         self.taken_back[_pages(block.first + rows.start, block.first + rows.stop)] = taken_back
         if self.fallen:
-            return block.probabilities[rows]
-        return np.where(taken_back[:, None], block.probabilities[rows], answers) if taken_back.any() else answers
-
-    def foretold(self, block: Block, answer: Array) -> Array:
-        """(C,): the answer to the one image of a block, steadied, without a trace."""
-        if not self.guard.fall_back:
-            return answer
-        taken_back = self.runs.take_in(block, slice(0, 1), answer[None], np.zeros(1, np.bool_))
-        return block.probabilities[0] if self.fallen or taken_back[0] else answer
+            return zero_shot(block, rows)
+        return np.where(taken_back[:, None], zero_shot(block, rows), answers) if taken_back.any() else answers
 
     @property
     def fallen(self) -> bool:
@@ -280,6 +274,12 @@ def _note(
         place = (first + row) % len(diary)
         diary[place], diary_details[place] = verdicts[row], details[row]
         counts[verdicts[row]] += 1
+
+
+def zero_shot(block: Block, rows: slice) -> Array:
+    """(n, C): what the text says of some images of a block, as sure as the task's logit scale makes it."""
+    factors = np.float32(block.task.logit_scale) / block.logit_scales[rows]
+    return softmax(block.logits[rows] * factors[:, None])
 
 
 def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray[np.int64]:
