@@ -163,8 +163,9 @@ def test_a_guard_is_saved_with_the_state(cones, tmp_path):
 def test_a_run_that_is_broken_off_judges_only_what_it_took_in(cones):
     task, images, labels = cones
     mixed = images[:60].copy()
-    mixed[1::5] = crafted(task, images[1::5], labels[1::5], 12)  # too many to cut the block at each
-    stream, whole = MCP().start(task, Guard()), MCP().start(task, Guard())
+    mixed[1::5] = crafted(task, images[1::5], labels[1::5], 12)
+    method = MCP(order="predict_first")  # one that is stepped image by image: a walk answers a block at once
+    stream, whole = method.start(task, Guard()), method.start(task, Guard())
     walk = stream._walk(mixed[:, None], np.full(len(mixed), -1))
     for _ in range(25):
         next(walk)

@@ -6,9 +6,11 @@ import pytest
 from tiny_encoder import ColorEncoder
 from trimtab import MCP, Classifier, Guard, Stream, TrimtabError, make_method
 from trimtab.engine.arrays import unit_rows
-from trimtab.guard.health import ANSWER, LEAST, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, TEXT
+from trimtab.guard.health import ANSWER, LEAST, TAKEN_BACK, TEXT
+from trimtab.guard.runs import COUNT, MOST, RECENT, TEXT_EVIDENCE, Runs
+from trimtab.guard.snapshots import EVERY
 from trimtab.guard.unknown import Unknown, densest
-from trimtab.guard.watch import FALLEN, FALLS, PATIENCE, RETURNS
+from trimtab.guard.watch import FALLEN, PATIENCE, SINCE
 from two_cones import two_cones
 
 
@@ -60,15 +62,14 @@ def test_step_and_run_notice_the_same(cones):
 
 
 def hurt(stream: Stream) -> None:
-    """Make the stream's window say that adapting hurts: neighbors are alike to the text, not to the answers."""
+    """Make the stream's window say that adapting hurts: every answer differs from the text's and was taken back."""
     window = stream.watch.health.window
-    window[:, TEXT] = window[:, NEIGHBOR_TEXT] = 0
-    window[:, ANSWER], window[:, NEIGHBOR_ANSWER] = 1, 0
+    window[:, TEXT], window[:, ANSWER], window[:, TAKEN_BACK] = 0, 1, 1
 
 
-def test_zero_shot_takes_over_and_gives_back(cones):
+def test_zero_shot_takes_over_and_gives_back(cones, caplog):
     task, images, _, _ = cones
-    stream = MCP().start(task, Guard(fall_back=True))
+    stream = MCP().start(task, Guard())
     stream.run(images[:256])
     hurt(stream)
     stream.watch.look_back(256)
@@ -81,7 +82,11 @@ def test_zero_shot_takes_over_and_gives_back(cones):
     stream.run(images[257:640])
     assert not stream.health().fallen
     assert stream.health().falls == 1
-    off = MCP().start(task, Guard())
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "Adapting hurts",
+        "Adapting helps again",
+    ]
+    off = MCP().start(task, Guard(fall_back=False))
     off.run(images[:256])
     hurt(off)
     off.watch.look_back(256)
@@ -96,23 +101,96 @@ def test_nothing_is_said_of_a_young_stream(cones):
     assert not stream.health().hurts
 
 
-def test_the_last_good_state_comes_back(cones, tmp_path):
+def test_the_last_good_states_come_back_one_after_the_other(cones, tmp_path):
     task, images, _, _ = cones
-    stream = MCP().start(task, Guard(fall_back=True, snapshots=True))
-    stream.run(images[:512])
-    assert stream.good.taken[0] == 512
-    good = {name: array.copy() for name, array in stream.state.arrays().items()}
-    stream.run(images[512:576])
-    stream.watch.events[FALLEN], stream.watch.health.window[:] = 1, 0
-    hurt(stream)
-    go_back = stream.watch.look_back(576 + PATIENCE)
-    stream.good.look_back(576 + PATIENCE, stream.watch, stream._learned_arrays(), go_back=go_back)
-    assert stream.watch.events[RETURNS] == 1
-    for name, array in stream.state.arrays().items():
-        assert np.array_equal(array, good[name]), name
-    stream.save(tmp_path / "state")
-    assert Stream.load(tmp_path / "state", task).good.taken[0] == 512
-    assert stream.watch.events[FALLS] == 0
+    stream = MCP().start(task, Guard(snapshots=2))
+    good = []
+    for _ in range(3):
+        stream.run(images[:EVERY])
+        good.append({name: array.copy() for name, array in stream.state.arrays().items()})
+    assert sorted(stream.good.taken) == [2 * EVERY, 3 * EVERY], "a ring of two"
+    stream.run(images[EVERY:600])
+    for state, left in ((good[2], 1), (good[1], 0)):
+        stream.watch.events[FALLEN], stream.watch.events[SINCE] = 1, stream.seen - PATIENCE
+        hurt(stream)
+        go_back = stream.watch.look_back(stream.seen)
+        stream.good.look_back(stream.seen, stream.watch, stream._learned_arrays(), go_back=go_back)
+        for name, array in stream.state.arrays().items():
+            assert np.array_equal(array, state[name]), name
+        assert (stream.good.taken >= 0).sum() == left, "what was put back is used up"
+        stream.save(tmp_path / "state")
+        assert np.array_equal(Stream.load(tmp_path / "state", task).good.taken, stream.good.taken)
+    assert stream.health().returns == 2
+
+
+def sorted_and_shuffled(cones):
+    """The same images sorted by class, with each class in one run, and as they came; and a wrong answer to each."""
+    task, images, labels, _ = cones
+    text = (images @ task.text_prototypes.T).argmax(axis=1)
+    wrong = np.full((len(images), task.classes), 0.01, np.float32)
+    wrong[np.arange(len(images)), (text + 1) % task.classes] = 0.45
+    wrong[np.arange(len(images)), text] = 0.3
+    orders = np.argsort(labels, kind="stable"), np.arange(len(images))
+    return task, ((images[order], wrong[order]) for order in orders)
+
+
+def test_runs_of_classes_take_wrong_answers_back(cones):
+    task, orders = sorted_and_shuffled(cones)
+    shares = []
+    for images, wrong in orders:
+        runs, block = Runs(task.classes), MCP().look(task, images[:, None], 0)
+        taken_back = runs.take_in(block, slice(0, len(images)), wrong, np.ones(len(images), np.bool_))
+        shares.append((taken_back[100:].mean(), runs.share))
+    (in_runs, sorted_share), (mixed, shuffled_share) = shares
+    assert in_runs > 0.6
+    assert sorted_share > 0.95
+    assert mixed < 0.05
+    assert shuffled_share < 0.5
+
+
+def test_images_that_are_not_learned_do_not_count_for_runs(cones):
+    task, orders = sorted_and_shuffled(cones)
+    images, wrong = next(orders)
+    runs, block = Runs(task.classes), MCP().look(task, images[:, None], 0)
+    before = {name: array.copy() for name, array in runs.arrays().items()}
+    runs.take_in(block, slice(0, len(images)), wrong, np.zeros(len(images), np.bool_))
+    for name, array in runs.arrays().items():
+        assert np.array_equal(array, before[name]), name
+
+
+def test_a_class_that_was_away_for_long_is_no_surprise_to_arithmetic(cones):
+    task, images, _, _ = cones
+    runs, block = Runs(task.classes), MCP().look(task, np.repeat(images[:1, None], 2000, axis=0), 0)
+    one, other = np.full((2, 2000, task.classes), 0.01, np.float32)
+    one[:, 0], other[:, 5] = 1, 1
+    for answers in (*[one] * 60, other):  # 120,000 images of one class
+        runs.take_in(block, slice(0, 2000), answers, np.ones(2000, np.bool_))
+    for name, array in runs.arrays().items():
+        assert np.isfinite(array).all(), name
+    assert (runs.usual > 0).all()
+
+
+def test_an_answer_that_is_taken_back_is_the_texts_and_says_so(cones):
+    task, images, _, _ = cones
+    stream, plain = MCP().start(task, Guard()), MCP().start(task, Guard(fall_back=False))
+    text = (images @ task.text_prototypes.T).argmax(axis=1)
+    for position, image in enumerate(images):
+        if plain.predict(image).label != text[position]:
+            break
+        plain.step(image)
+        stream.step(image)
+    runs = stream.watch.runs  # as if the stream had shown nothing but this class lately
+    runs.recent[:], runs.figures[COUNT], runs.figures[TEXT_EVIDENCE:] = 0, RECENT, MOST
+    runs.recent[:, text[position]] = RECENT
+    cut = stream.copy()
+    cut.cut()
+    foretold, answer = stream.predict(image), stream.step(image)
+    assert answer.label == text[position] != plain.step(image).label
+    assert np.array_equal(foretold.probabilities, cut.step(image).probabilities), "after a cut there are no runs"
+    assert "The text's answer was given" in stream.why(position)
+    assert "answer" not in plain.why(position)
+    assert stream.health().runs > 0.9
+    assert plain.health().runs == 0
 
 
 def test_images_of_nothing_known_are_named_and_not_learned(cones):

@@ -1,5 +1,6 @@
 """Each compiled loop against a plain NumPy twin."""
 
+import numba
 import numpy as np
 import pytest
 
@@ -27,6 +28,29 @@ def table():
     return np.full((CLASSES, IMAGES), np.nan, np.float32)
 
 
+def test_logarithms_and_exponentials():
+    @numba.njit
+    def both(values, logarithms, back):
+        for i in range(len(values)):
+            logarithms[i] = kernels.log(values[i])
+            back[i] = kernels.exp(logarithms[i])
+
+    values = np.exp(np.linspace(-69, 60, 5001)).astype(np.float32)
+    values[:1000] = np.linspace(0.3, 3, 1000)
+    logarithms, back = np.empty_like(values), np.empty_like(values)
+    both(values, logarithms, back)
+    np.testing.assert_allclose(logarithms, np.log(values.astype(np.float64)), rtol=3e-7, atol=1e-7)
+    np.testing.assert_allclose(back, np.exp(logarithms.astype(np.float64)), rtol=3e-7)
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 21])
+def test_the_highest_and_where_it_stands(count):
+    for seed in range(20):
+        values = np.random.default_rng(seed).integers(-5, 5, count).astype(np.float32)
+        assert kernels.highest_of(values) == values.max()
+        assert kernels.best_of(values) == values.argmax()
+
+
 def test_row_entropies():
     logits = np.random.default_rng(0).normal(scale=20, size=(40, 11)).astype(np.float32)
     logits[0] = 0  # uniform: the highest entropy there is
@@ -50,7 +74,7 @@ def test_softmax_rows():
     np.testing.assert_allclose(out, probabilities, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(entropies, -(probabilities * np.log(probabilities)).sum(axis=1), rtol=1e-5)
     assert (best == logits.argmax(axis=1)).all()
-    assert kernels.softmax_into(logits[0], logits[0]) == pytest.approx(entropies[0], rel=1e-6)  # in place
+    assert kernels.softmax_in_place(logits[0]) == pytest.approx(entropies[0], rel=1e-6)  # in place
     np.testing.assert_allclose(logits[0], out[0], rtol=1e-6)
 
 
@@ -59,7 +83,7 @@ def test_mean_products(stored, first_image):
     items, images, occupied, products, _ = stored
     out = table()
     present = np.zeros(CLASSES, np.bool_)
-    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, out, present)
+    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, IMAGES, out, present)
     assert (present == (occupied[:, 1:6].sum(axis=1) > 0)).all()
     counts = occupied[:, 1:6].sum(axis=1, keepdims=True)
     expected = (items[:, 1:6].sum(axis=1) / np.maximum(counts, 1)) @ images.T
@@ -71,7 +95,7 @@ def test_mean_products(stored, first_image):
 def test_affinity_sums(stored, first_image):
     _, _, occupied, products, _ = stored
     out = table()
-    kernels.affinity_sums(products, occupied, 1, 6, np.float32(3), np.float32(8), 0, CLASSES, first_image, out)
+    kernels.affinity_sums(products, occupied, 1, 6, np.float32(3), np.float32(8), 0, CLASSES, first_image, IMAGES, out)
     weights = 3 * np.exp(-8 * (1 - products[:, 1:6])) * occupied[:, 1:6, None]
     np.testing.assert_allclose(out[:, first_image:], weights.sum(axis=1)[:, first_image:], rtol=1e-5)
 
@@ -81,7 +105,7 @@ def test_affinity_sums(stored, first_image):
 def test_retrieval_cosines(stored, beta, first_image):
     items, images, occupied, products, gram = stored
     out = table()
-    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, first_image, out)
+    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, first_image, IMAGES, out)
     assert np.isnan(out[:, :first_image]).all()
     for c in range(CLASSES):
         for j in range(first_image, IMAGES):
@@ -95,7 +119,7 @@ def test_retrieval_cosines(stored, beta, first_image):
 def test_only_the_named_class_is_written(stored):
     _, _, occupied, products, gram = stored
     out = table()
-    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(5.5), 2, 3, 4, out)
+    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(5.5), 2, 3, 4, IMAGES, out)
     written = ~np.isnan(out)
     assert written[2, 4:].all()
     assert written.sum() == IMAGES - 4
@@ -113,7 +137,7 @@ def test_penalties_are_added_and_taken_back(stored):
             for target in marked[c, item, : counts[c, item]]:
                 expected[target] += strength
     out = np.zeros((CLASSES, IMAGES), np.float32)
-    arguments = (marked.astype(np.int32), counts, 0, CLASSES, 0, 2, 0, out)
+    arguments = (marked.astype(np.int32), counts, 0, CLASSES, 0, 2, 0, IMAGES, out)
     kernels.add_penalties(products, occupied, 5, np.float32(0.5), np.float32(2), *arguments)
     np.testing.assert_allclose(out, expected, atol=1e-6)
     kernels.add_penalties(products, occupied, 5, np.float32(-0.5), np.float32(2), *arguments)

@@ -87,16 +87,43 @@ def test_a_look_at_a_wide_stream_leaves_no_trace(both, method):
     assert all(np.array_equal(after[name], before[name]) for name in before)
 
 
-def test_sources_are_forgotten_and_guards_refused(both):
-    start, features, task = both
+def test_sources_are_forgotten(both):
+    start, features, _ = both
     dense, sparse = start(MCP(), is_wide=False), start(MCP(), is_wide=True)
     for stream in (dense, sparse):
         stream.run(features[:60])
         next(stream.state.banks()).forget(np.arange(0, 60, 3))
     assert np.allclose(sparse.run(features[60:]).probabilities, dense.run(features[60:]).probabilities, atol=2e-5)
-    start(MCP(), is_wide=True)
-    with pytest.raises(TrimtabError, match="Guards are for label sets of up to"):
-        MCP().start(task, Guard())
+
+
+@pytest.mark.parametrize("method", [MCP(), TDA()], ids=lambda method: method.name)
+def test_a_guard_of_a_wide_stream_is_that_of_a_dense_one(both, method):
+    start, features, task = both
+    streams = []
+    for is_wide in (False, True):
+        start(method, is_wide=is_wide)  # says from how many classes on a bank is wide
+        streams.append(method.start(task, Guard(contradicted=1)))
+    images = features.copy()
+    images[5::9] = images[4:-1:9][: len(images[5::9])]  # duplicates
+    dense, sparse = (stream.run(images, sources=["a", "b", None] * 50) for stream in streams)
+    assert np.allclose(dense.probabilities, sparse.probabilities, atol=2e-5)
+    (watch, other) = (stream.watch for stream in streams)
+    assert np.array_equal(watch.verdicts, other.verdicts)
+    assert watch.counts[1:].sum() > 0
+    assert watch.events.tolist() == other.events.tolist()
+    gone = []
+    for stream in streams:
+        stream.watch.health.answers[:] = 3  # so that neighbors contradict every item of another class
+        (bank,) = stream.state.banks()
+        gone.append(stream.watch.contradicted(bank, 128))
+    assert np.array_equal(*gone)
+    assert gone[0].any()
+    assert streams[0].forget("a") == streams[1].forget("a") > 0
+    assert np.allclose(
+        streams[0].step(features[7]).probabilities, streams[1].step(features[7]).probabilities, atol=2e-5
+    )
+    with pytest.raises(TrimtabError, match="Snapshots are for label sets of up to"):
+        method.start(task, Guard(snapshots=1))
 
 
 def test_similarities_are_those_of_the_dense_bank(both):

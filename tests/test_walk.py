@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gentle import gentle_stream
-from trimtab import DMN, MCP, TDA, Keel
+from trimtab import DMN, MCP, TDA, Keel, Stream
 from trimtab.methods.base import Method
 
 WALKED: dict[str, tuple[type[Method], dict[str, Any]]] = {
@@ -47,6 +47,45 @@ def test_a_walk_is_one_step_after_the_other(name: str, views: int) -> None:
         exact = values.dtype.kind in "ib"
         np.testing.assert_allclose(walked.arrays()[array], values, atol=0 if exact else 1e-4, err_msg=array)
     assert walked.seen == 150
+
+
+@pytest.mark.parametrize("name", WALKED)
+@pytest.mark.parametrize("views", [1, 4])
+def test_images_that_are_not_learned_from_are_answered_and_leave_no_trace(name: str, views: int) -> None:
+    method, parameters = WALKED[name]
+    task, features = gentle_stream(classes=7, dim=12, views=views, images=150, seed=3)
+    learned = np.random.default_rng(0).random(150) < 0.6
+    learned[:3] = False  # they would be the first items of their classes
+    walked, by_steps = method(**parameters).start(task), stepped(method, **parameters).start(task)
+    for first in range(0, 150, 50):
+        rows = slice(first, first + 50)
+        found = answers_of(walked, features[rows], learned[rows])
+        expected = answers_of(by_steps, features[rows], learned[rows])
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    for array, values in by_steps.arrays().items():
+        exact = values.dtype.kind in "ib"
+        np.testing.assert_allclose(walked.arrays()[array], values, atol=0 if exact else 1e-4, err_msg=array)
+
+
+def answers_of(stream: Stream, views: Any, learned: Any) -> Any:
+    """(N, C): the answers to a block's images, of which some are learned from."""
+    (block,) = stream._blocks(views)
+    return np.concatenate([fused for _, fused, _ in stream._learn(block, learned)])
+
+
+def test_a_single_image_finds_the_products_that_a_block_finds() -> None:
+    task, features = gentle_stream(classes=7, dim=12, views=1, images=150, seed=3)
+    stream = MCP().start(task)
+    stream.run(features[:149])
+    bank = stream.state.caches.bank
+    shared = [len(held) - len(set(held)) for held in (row[row >= 0].tolist() for row in bank.sources)]
+    assert sum(shared) > 20, "two caches hold the same image"
+    for _ in range(2):  # as it is, and after items have left
+        (block,) = stream._blocks(features[149:])
+        stream.state.open(block)
+        expected = np.einsum("ckd,d->ck", bank.features, block.queries[0])
+        np.testing.assert_allclose(bank.products[:, :, 0], expected, atol=1e-6)
+        bank.forget(np.arange(0, 150, 2))
 
 
 def test_what_a_subclass_changes_is_not_walked_past() -> None:

@@ -1,10 +1,12 @@
-"""How far a stream falls below zero-shot for a while: the worst window of 500 images, with a guard and without.
+"""How far a stream falls below zero-shot for a while: the worst window of 500 images, falling back and not.
 
     python -m benchmarks.guard_study.windows FOLDER METHODS ORDERS SEEDS [STORE ...]
 
 Prints Markdown: zero-shot top-1, each method's gain over the whole stream, and its least gain over any 500 images in a
-row after the first 200, every figure a mean over the seeds; as published / with a guard. A `drift` order is two halves
-of the images, the second under other features: every feature mixed with one direction.
+row after the first 200, every figure a mean over the seeds; with a guard that does not fall back / with one that does.
+A `drift` order is two halves of the images, the second under other features: every feature mixed with one direction.
+`poisoned` begins with ten crafted images per class, which are not scored. At most 2,500 images are played; of a sorted
+store that is its first classes.
 """
 
 import sys
@@ -16,22 +18,36 @@ from numpy.typing import NDArray
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import arranged
 from trimtab import Guard, Task, make_method
+from trimtab.study.attack.crafting import Victim, poisoned
 
-WINDOW, AFTER, MOST = 500, 200, 3000
+Array = NDArray[np.float32]
+
+WINDOW, AFTER, MOST = 500, 200, 2500
+SHUFFLED = ("drift", "poisoned")  # orders that begin as a shuffled stream
 
 
-def gains(store: Store, order: str, seed: int, method: str, guard: Guard | None) -> tuple[float, NDArray[np.float64]]:
-    """Zero-shot top-1 in percent, and per image of a known class: the method right less zero-shot right."""
-    stream = arranged(store, "shuffled" if order == "drift" else order, seed)
-    indices, labels = stream.indices[:MOST], stream.labels[:MOST]
-    features = store.features[indices][:, 0].copy()
+def played(store: Store, order: str, seed: int) -> tuple[Array, NDArray[np.int64], Array]:
+    """The features of a stream (n, d), their labels, -1 where there is none, and the text prototypes."""
+    stream = arranged(store, "shuffled" if order in SHUFFLED else order, seed)
+    features, labels = store.features[stream.indices[:MOST]][:, 0].copy(), stream.labels[:MOST]
     if order == "drift":
         direction = np.random.default_rng(seed).normal(size=features.shape[1:]).astype(np.float32)
         features[len(features) // 2 :] += 0.7 * direction / np.linalg.norm(direction)
         features /= np.linalg.norm(features, axis=1, keepdims=True)
-    task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
+    if order == "poisoned":
+        arriving = poisoned("first", Victim(features, labels, stream.text, store.logit_scale), seed)
+        scored = np.full(len(arriving.features), -1)
+        scored[arriving.clean] = labels
+        return arriving.features, scored, stream.text
+    return features, labels, stream.text
+
+
+def gains(store: Store, order: str, seed: int, method: str, guard: Guard | None) -> tuple[float, NDArray[np.float64]]:
+    """Zero-shot top-1 in percent, and per image of a known class: the method right less zero-shot right."""
+    features, labels, prototypes = played(store, order, seed)
+    task = Task([str(c) for c in range(len(prototypes))], prototypes, store.logit_scale)
     answers = make_method(method).start(task, guard).run(features, keep_parts=False).labels
-    text = (features @ stream.text.T).argmax(axis=1)
+    text = (features @ prototypes.T).argmax(axis=1)
     known = labels >= 0
     right, text_right = np.equal(answers, labels)[known], np.equal(text, labels)[known]
     return 100 * float(text_right.mean()), 100 * np.subtract(right, text_right, dtype=np.float64)
@@ -52,12 +68,12 @@ def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted
         for order in orders:
             for method in methods:
                 cells = []
-                for guard in (None, Guard()):
+                for guard in (Guard(fall_back=False), Guard()):
                     found = [gains(store, order, seed, method, guard) for seed in range(seeds)]
                     cells.append((np.mean([d.mean() for _, d in found]), worst([d for _, d in found])))
-                (bare, least), (guarded, least_guarded) = cells
+                (without, least), (falling, least_falling) = cells
                 zero_shot = np.mean([z for z, _ in found])
-                figures = f"{zero_shot:.1f} | {bare:+.1f} / {guarded:+.1f} | {least:+.1f} / {least_guarded:+.1f}"
+                figures = f"{zero_shot:.1f} | {without:+.1f} / {falling:+.1f} | {least:+.1f} / {least_falling:+.1f}"
                 print(f"| {store.name} | {order} | {method} | {figures} |", flush=True)
 
 

@@ -1,7 +1,6 @@
 """Learner: how a stream's images are taken in, one after the other, past a guard if there is one."""
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,14 @@ from trimtab.engine.wide import WIDE, WideBank
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import Verdict
 from trimtab.guard.rules import Guard
-from trimtab.guard.snapshot import Snapshot
+from trimtab.guard.snapshots import Snapshots
 from trimtab.guard.watch import STRETCH, Watch
 from trimtab.steps import Steps
 from trimtab.task import Task
 
 # Of n images: parts and their fusion (n, C), and the probabilities (n,) that no class is shown.
 Answers = tuple[dict[str, Array], Array, Doubles]
-MOST_CUTS = 6  # in a block of which some images are not learned; opening a piece costs as much as a few single steps
+NOT_LEARNED = np.zeros(1, np.bool_)
 
 
 class Learner:
@@ -34,10 +33,11 @@ class Learner:
         """Forget everything."""
         self.state: Any = self.method.new_state(self.task)
         self.fusion = self.method.new_fusion(self.task)
-        if self.guard and any(isinstance(bank, WideBank) for bank in self.state.banks()):
-            raise TrimtabError(f"Guards are for label sets of up to {WIDE:,} classes; start the stream without one.")
+        if self.guard and self.guard.snapshots and any(isinstance(bank, WideBank) for bank in self.state.banks()):
+            raise TrimtabError(f"Snapshots are for label sets of up to {WIDE:,} classes; leave them off.")
         self.watch = Watch(self.guard, self.task) if self.guard and self.state.arrays() else None
-        self.good = Snapshot(self._learned_arrays()) if self.watch and self.watch.guard.snapshots else None
+        ring = 0 if self.watch is None else self.watch.guard.snapshots
+        self.good = Snapshots(self._learned_arrays(), ring) if ring else None
         self._seen = np.zeros(1, np.int64)
         self._whole = True  # False while an image is being taken in
 
@@ -53,70 +53,23 @@ class Learner:
         for stretch in self._stretches(views):
             for block in self._blocks(stretch):
                 if watch is None:
-                    yield from self._learn_all(block)
+                    yield from self._learn(block, np.ones(len(block), np.bool_))
                 else:
                     yield from self._learn_some(block, sources[block.first - start :][: len(block)], watch)
             self._look_back()
 
-    def _learn_all(self, block: Block) -> Iterator[Answers]:
-        """Learn from every image of a block."""
-        self.state.open(block)
-        nothing = np.zeros(len(block))
+    def _learn(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
+        """Take in a block; of images that are not learned from, only the answer stays."""
         self._whole = False
-        walked = self.method.walk(block, self.state)
+        walked = self.method.walk(block, self.state, learned)
         if walked is not None:
-            fused = self.fusion.walk(walked, block.sure)
+            self.state.count_block(block)
+            fused = self.fusion.walk(walked, block.sure, learned)
             self._seen += len(block)
             self._whole = True
-            yield walked, fused, nothing
+            yield walked, fused, np.zeros(len(block))
             return
-        for image in block:
-            self._whole = False
-            parts = self.method.step(image, self.state)
-            answer = self.fusion.step(parts, image.sure)
-            self._seen += 1
-            self._whole = True
-            yield _rows(parts), answer[None], nothing[:1]
-
-    def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
-        """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
-        self.state.scale_logits(block)
-        learned = watch.judge(block, sources) == Verdict.LEARNED
-        doubts, fallen = watch.doubts, watch.fallen
-        answers: list[NDArray[np.intp]] = []
-        agreed: list[NDArray[np.bool_]] = []
-        answering = self._learn_all(block) if learned.all() else self._learn_between(block, learned)
-        done = 0
-        try:
-            for parts, fused, _ in answering:
-                rows = slice(done, done + len(fused))
-                named = fused.argmax(axis=1)
-                answers.append(named)
-                alike = np.ones(len(named), np.bool_)
-                for part in parts.values():
-                    alike &= part.argmax(axis=1) == named
-                agreed.append(alike)
-                done = rows.stop
-                yield parts, block.probabilities[rows] if fallen else fused, doubts[rows]
-        finally:
-            watch.answered(block, sources, answers, agreed)
-
-    def _learn_between(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
-        """Learn from some images: those between two that are passed by are a block of their own, if these are few."""
-        cuts = np.flatnonzero(np.diff(learned)) + 1
-        if len(cuts) > MOST_CUTS or len(block) == 1:
-            yield from self._one_by_one(block, learned)
-            return
-        edges = [0, *cuts.tolist(), len(block)]
-        for first, last in pairwise(edges):
-            piece = self.method.look(self.task, block.views[first:last], block.first + first, None)
-            if learned[first]:
-                yield from self._learn_all(piece)
-            else:
-                yield from self._one_by_one(piece, learned[first:last])
-
-    def _one_by_one(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
-        """Learn from some images of a block."""
+        self._whole = True
         self.state.open(block)
         for image in block:
             self._whole = False
@@ -130,14 +83,41 @@ class Learner:
             self._whole = True
             yield _rows(parts), fused[None], np.zeros(1)
 
+    def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
+        """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
+        self.state.scale_logits(block)
+        learned = watch.judge(block, sources) == Verdict.LEARNED
+        doubts = watch.doubts
+        answers: list[NDArray[np.intp]] = []
+        agreed: list[NDArray[np.bool_]] = []
+        done = 0
+        try:
+            for parts, fused, _ in self._learn(block, learned):
+                rows = slice(done, done + len(fused))
+                named = fused.argmax(axis=1)
+                answers.append(named)
+                agreed.append(np.logical_and.reduce([part.argmax(axis=1) == named for part in parts.values()]))
+                done = rows.stop
+                yield parts, watch.steadied(block, rows, fused, learned[rows]), doubts[rows]
+        finally:
+            watch.answered(block, sources, answers, agreed)
+
+    def _foretell(self, block: Block) -> tuple[dict[str, Array], Array]:
+        """What a step after a cut would answer of a block's only image, with nothing learned."""
+        walked = self.method.walk(block, self.state, NOT_LEARNED)
+        if walked is not None:
+            parts = {name: part[0] for name, part in walked.items()}
+            return parts, self.fusion.combine(parts)
+        self.state.open(block)
+        return self._passed_by(block[0], comes_next=False)
+
     def _passed_by(self, image: Image, *, comes_next: bool) -> tuple[dict[str, Array], Array]:
         """What a step would answer of an image of the open block, with its writes taken back."""
         put_back = self.state.hold()
         try:
             parts = self.method.foretell(image, self.state)
-            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(
-                parts, comes_next=comes_next
-            )
+            answer = self.fusion.combine(parts, comes_next=comes_next)
+            return {name: part.copy() for name, part in parts.items()}, answer
         finally:
             put_back()
 

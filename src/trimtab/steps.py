@@ -2,6 +2,9 @@
 
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.moving_text import RunningText
@@ -23,8 +26,11 @@ class Steps(Protocol):
     def step(self, image: Image, state: Any) -> dict[str, Array]:
         """Take in an image and predict it, in the method's order."""
 
-    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:
-        """Step through a block at once, if there is a faster way than one image at a time: parts (B, C)."""
+    def walk(self, block: Block, state: Any, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
+        """Open a block and step through it at once, if there is a faster way than one image at a time: parts (B, C).
+
+        Images that are not `learned` (B,) from are answered all the same.
+        """
 
     def foretell(self, image: Image, state: Any) -> dict[str, Array]:
         """What `step` would answer; it may write, and the stream puts the state back."""

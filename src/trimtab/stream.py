@@ -19,7 +19,7 @@ from trimtab.guard.admission import figures_of
 from trimtab.guard.correction import correct
 from trimtab.guard.health import HealthReport
 from trimtab.guard.rules import Guard, make_guard
-from trimtab.guard.watch import STRETCH, source_numbers
+from trimtab.guard.watch import STRETCH, source_numbers, zero_shot
 from trimtab.interrupts import HoldInterrupts
 from trimtab.learner import Learner
 from trimtab.notebook import stream_html
@@ -90,6 +90,8 @@ class Stream(Learner):
         come in runs. Nothing else is forgotten.
         """
         self.fusion.cut()
+        if self.watch is not None:
+            self.watch.runs.cut()
 
     def read(self, views: ArrayLike) -> Prediction:
         """What the state as it is says of one image, which has no part in it: the bare formulas.
@@ -106,17 +108,15 @@ class Stream(Learner):
         """The answer of a step whose writes are taken back."""
         self._refuse_half_learned()
         (block,) = self._blocks(views)
-        self.state.open(block)
-        image = next(iter(block))
         self._whole = False
         try:
-            parts, fused = self._passed_by(image, comes_next=False)
+            parts, fused = self._foretell(block)
         finally:
             self._whole = True
         if self.watch is None:
             return prediction_of(parts, fused)
         (doubt,) = self.watch.doubts_about(figures_of(block))
-        return prediction_of(parts, image.probabilities if self.watch.fallen else fused, doubt)
+        return prediction_of(parts, zero_shot(block, slice(0, 1))[0] if self.watch.fallen else fused, doubt)
 
     def run(
         self,

@@ -19,17 +19,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine import door
+from trimtab.engine import door, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
+from trimtab.engine.products import NO_TWIN, find_twins, slot_products
 from trimtab.errors import TrimtabError
 
 
 class Follower(Protocol):
     """What must know of a bank's blocks and writes: a read-out. `Bank.write` is the one door, so none is missed."""
 
+    def make_room(self) -> None:
+        """A block of another size than the last is about to be opened."""
+
+    def compiled(self) -> "tables.ReadOut | None":
+        """The table as compiled loops take it, and fill it when a block opens; None where there is no such table."""
+
     def open(self) -> None:
-        """A new block of images has been opened."""
+        """A new block of images has been opened; asked of followers without a table."""
 
     def replacing(self, label: int, slot: int, first_image: int) -> None:
         """A slot of a class is about to be written; what it holds still counts for the images before `first_image`."""
@@ -63,7 +70,8 @@ class Bank:
     """C x K slots, divided into named sections (one per cache), each filled from its first slot on.
 
     With `anchors`, slot 0 of each class always holds that class's text prototype, so that it takes part in products
-    and Gram matrices like any stored item.
+    and Gram matrices like any stored item. `one_feature_per_image` promises that whatever a class holds of an image is
+    the same feature: a step then multiplies it once.
     """
 
     def __init__(
@@ -73,6 +81,7 @@ class Bank:
         sections: Mapping[str, int],
         anchors: Array | None = None,
         lifetime: int = 0,
+        one_feature_per_image: bool = False,
     ) -> None:
         arguments.whole("classes", classes, least=1)
         arguments.whole("dim", dim, least=1)
@@ -103,7 +112,10 @@ class Bank:
         self.rows, self.grams, self.used = self.features, self.gram, self.occupied
         self.products: Array = np.zeros((classes, slots, 0), np.float32)  # (C, K, B), of the open block
         self._block: Block | None = None  # the open one
-        self._among: Array = np.zeros((0, 0), np.float32)
+        self._readouts: list[tables.ReadOuts] = []  # the followers that have a table, for blocks of the last one's size
+        self._others: list[Follower] = []  # those that have none
+        self._twins = np.full((classes, slots), NO_TWIN, np.int32)
+        self._twins_known = np.full((classes, slots), -1, np.int64) if one_feature_per_image else None
         self._followers: list[Follower] = []
         self._overwritten: list[_Overwritten] | None = None  # while the bank is held
         self._arrived = self.arrivals  # then, what they were before
@@ -123,18 +135,48 @@ class Bank:
     def follow(self, follower: Follower) -> None:
         """Tell a read-out about every block and every write from now on."""
         self._followers.append(follower)
+        self._readouts = []
 
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot and with each other."""
         classes, slots, dim = self.features.shape
-        if self.products.shape[2] != len(block):  # else its memory serves again: fresh memory costs as much as the sums
-            self.products = np.empty((classes, slots, len(block)), np.float32)
-        features = self.features.reshape(classes * slots, dim)
-        np.matmul(features, block.queries.T, out=self.products.reshape(classes * slots, len(block)))
-        self._among = block.queries @ block.queries.T
-        self._block = block
+        self._block, queries = block, block.queries
+        if self.products.shape[2] != len(block) or not self._readouts:
+            self._make_room(len(block))
+        if len(block) == 1:
+            if self._twins_known is not None:
+                find_twins(self.sources, self._twins_known, self._twins)
+            slot_products(self.features, self.occupied, self._twins, queries[0], self.products)
+        else:
+            features = self.features.reshape(classes * slots, dim)
+            np.matmul(features, queries.T, out=self.products.reshape(classes * slots, len(block)))
+        self._compiled = self._slots_of(block)
+        for readouts in self._readouts:
+            door.open_tables(self._compiled, readouts)
+        for other in self._others:
+            other.open()
+
+    def _make_room(self, images: int) -> None:
+        """For blocks of a size; kept from one to the next, because fresh memory costs as much as the sums."""
+        self.products = np.empty((*self.features.shape[:2], images), np.float32)
         for follower in self._followers:
-            follower.open()
+            follower.make_room()
+        found = [(follower, follower.compiled()) for follower in self._followers]
+        self._readouts = tables.joined([table for _, table in found if table is not None])
+        self._others = [follower for follower, table in found if table is None]
+        if len(self._readouts) == 1:
+            self._visit = tables.room_for_a_visit(self.features, self._readouts[0])
+
+    @property
+    def readouts(self) -> tables.ReadOuts:
+        """Everything that follows the bank, as compiled loops take it, for the open block."""
+        if len(self._readouts) != 1:
+            raise TrimtabError("A bank that is walked in compiled loops has one read-out of each kind at most.")
+        return self._readouts[0]
+
+    def visit(self, learned: NDArray[np.bool_]) -> tables.Visit:
+        """Which images of the open block are learned from, and room to take back what the others write."""
+        return tables.Visit(learned, *self._visit)
 
     def place_of(self, label: int) -> int:
         """The row of a class."""
@@ -229,20 +271,23 @@ class Bank:
             )
         return image.row
 
-    def compiled(self) -> door.Slots:
+    def compiled(self) -> tables.Slots:
         """The bank and the open block as compiled loops take them."""
         if self._block is None:
             raise TrimtabError("No block is open, so there is nothing to walk; call state.open(block) first.")
-        return door.Slots(
+        return self._compiled
+
+    def _slots_of(self, block: Block) -> tables.Slots:
+        return tables.Slots(
             self.features,
             self.scores,
             self.sources,
             self.occupied,
             self.gram,
             self.products,
-            self._block.queries,
-            self._among,
-            self._block.first,
+            block.queries,
+            block.among,
+            block.first,
             self.births,
             self.arrivals,
             self._lifetime,
@@ -278,7 +323,7 @@ class Bank:
         for follower in self._followers:
             follower.replacing(label, slot, row)
         item = image.feature if feature is None else np.ascontiguousarray(feature, np.float32)
-        door.put_item(self.compiled(), label, slot, row, np.float32(score), item, feature is None)
+        door.put_item(self.compiled(), label, slot, row, len(image.block), np.float32(score), item, feature is None)
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 

@@ -7,7 +7,7 @@ with one matrix product. The images are then walked one at a time.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.equations import confident_views, entropy, softmax
 from trimtab.engine.kernels import row_entropies, softmax_rows
+from trimtab.engine.products import dot, row_products
 from trimtab.task import Task
 
 Query = Literal["plain", "confident_mean"]
@@ -25,6 +26,18 @@ class Temper(Protocol):
 
     def scales(self, cosines: Array) -> tuple[Array, Doubles]:
         """(B, C) -> (B,): the logit scales, each from the images before; (B, 3): the figures after each."""
+
+
+class _UnderText(NamedTuple):
+    """What the text says of a block: of every view, and of the plain ones."""
+
+    view_logits: Array  # (B, V, C)
+    scales: Array  # (B,): the logit scales
+    tempered: Doubles  # (B, 3): what a temper knows after each image
+    logits: Array  # (B, C), and from here on of the plain views
+    probabilities: Array  # (B, C)
+    entropies: Array  # (B,)
+    labels: NDArray[np.intp]  # (B,)
 
 
 @dataclass(eq=False)
@@ -54,32 +67,52 @@ class Block:
         return (Image(self, row) for row in range(len(self)))
 
     @cached_property
-    def _under_text(self) -> tuple[Array, Array, Doubles]:
-        """(B, V, C): the logits of every view; (B,): the logit scales; (B, 3): what a temper knows after each."""
-        count, views, dim = self.views.shape
+    def _cosines(self) -> Array:
+        """(B, V, C): every view with every text prototype; made logits of in place by `_under_text`."""
         text = self.task.text_prototypes if self.text is None else self.text
-        logits = (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
+        count, views, dim = self.views.shape
+        if count == views == 1:
+            one: Array = np.empty((1, 1, len(text)), np.float32)
+            row_products(text, self.views[0, 0], one[0, 0])
+            return one
+        return (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
+
+    @cached_property
+    def _under_text(self) -> "_UnderText":
+        """All that the text says of the plain views, in one pass."""
+        cosines, count = self._cosines, len(self)
         if self.temper is None:
             scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 3))
         else:
-            scales, after = self.temper.scales(logits[:, 0])
-        logits *= scales[:, None, None]
-        return logits, scales, after
+            scales, after = self.temper.scales(cosines[:, 0])
+        cosines *= scales[:, None, None]
+        logits = np.ascontiguousarray(cosines[:, 0])
+        found = _UnderText(
+            cosines,
+            scales,
+            after,
+            logits,
+            np.empty_like(logits),
+            np.empty(count, np.float32),
+            np.empty(count, np.intp),
+        )
+        softmax_rows(logits, found.probabilities, found.entropies, found.labels)
+        return found
 
     @property
     def view_logits(self) -> Array:
         """(B, V, C): every view against every text prototype."""
-        return self._under_text[0]
+        return self._under_text.view_logits
 
     @property
     def logit_scales(self) -> Array:
         """(B,): what made logits of each image's cosines."""
-        return self._under_text[1]
+        return self._under_text.scales
 
     @property
     def tempered(self) -> Doubles:
         """(B, 3): what the temper knows after each image."""
-        return self._under_text[2]
+        return self._under_text.tempered
 
     @cached_property
     def sure(self) -> Doubles | None:
@@ -136,56 +169,60 @@ class Block:
     @cached_property
     def vote_entropies(self) -> Array:
         """(B,): the entropy of the vote."""
-        return self._plain[1] if self._one_view else entropy(self.vote)
+        return self._under_text.entropies if self._one_view else entropy(self.vote)
 
     @cached_property
     def vote_labels(self) -> NDArray[np.intp]:
         """(B,): the class that the confident views vote for."""
-        return self._plain[2] if self._one_view else self.vote.argmax(axis=1)
-
-    @cached_property
-    def _plain(self) -> tuple[Array, Array, NDArray[np.intp]]:
-        """Of the plain view: (B, C) probabilities, (B,) their entropies, (B,) the class; in one pass."""
-        logits = np.ascontiguousarray(self.view_logits[:, 0])
-        found = np.empty_like(logits), np.empty(len(logits), np.float32), np.empty(len(logits), np.intp)
-        softmax_rows(logits, *found)
-        return found
+        return self._under_text.labels if self._one_view else self.vote.argmax(axis=1)
 
     @property
     def plain_probabilities(self) -> Array:
         """(B, C): the zero-shot prediction of the plain view."""
-        return self._plain[0]
+        return self._under_text.probabilities
+
+    @cached_property
+    def plain(self) -> Array:
+        """(B, d): the plain views."""
+        return np.ascontiguousarray(self.views[:, 0])
 
     @cached_property
     def queries(self) -> Array:
         """(B, d): the feature that stands for each image."""
         if self._asks_plain:
-            return np.ascontiguousarray(self.views[:, 0])
+            return self.plain
         mean: Array = self.kept_features.mean(axis=1)
         return mean
+
+    @cached_property
+    def among(self) -> Array:
+        """(B, B): the queries' products with each other."""
+        if len(self) == 1:
+            return np.full((1, 1), dot(self.queries[0], self.queries[0]), np.float32)
+        return self.queries @ self.queries.T
 
     @cached_property
     def logits(self) -> Array:
         """(B, C): the query against every text prototype."""
         if self._asks_plain:
-            return np.ascontiguousarray(self.view_logits[:, 0])
+            return self._under_text.logits
         mean: Array = self.kept_logits.mean(axis=1)
         return mean
 
     @cached_property
     def probabilities(self) -> Array:
         """(B, C): softmax of the query's logits."""
-        return self.plain_probabilities if self._asks_plain else softmax(self.logits)
+        return self._under_text.probabilities if self._asks_plain else softmax(self.logits)
 
     @cached_property
     def entropies(self) -> Array:
         """(B,): the entropy of the query's prediction."""
-        return self._plain[1] if self._asks_plain else entropy(self.probabilities)
+        return self._under_text.entropies if self._asks_plain else entropy(self.probabilities)
 
     @cached_property
     def labels(self) -> NDArray[np.intp]:
         """(B,): the query's zero-shot class."""
-        return self._plain[2] if self._asks_plain else self.logits.argmax(axis=1)
+        return self._under_text.labels if self._asks_plain else self.logits.argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,10 +8,10 @@ the last images is not below that of thirty times as many (docs/long-streams.md)
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
+from trimtab.engine.kernels import VECTORIZE, best_of, highest_of
 
 RECENT = 1000  # images that "now" speaks of
 LONG = 30_000  # and "as it used to be": a change that stays is accepted in the end
@@ -29,36 +29,34 @@ class Clarity:
         """Everything learned."""
         return {"figures": self.figures}
 
-    def take_in(self, logits: Array) -> NDArray[np.bool_]:
-        """(B,): whether the text is clear, at images of these text logits (B, C), one after the other."""
-        clear_now = np.empty(len(logits), np.bool_)
-        _take_in(np.ascontiguousarray(logits), self.figures, clear_now)
-        return clear_now
+    def take_in(self, logits: Array) -> bool:
+        """Whether the text is clear, at an image of these text logits (C,), which counts from now on."""
+        return bool(is_clear(logits, self.figures))
 
 
-@njit(nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def margin(logits: Array) -> float:
     """How far the best of (C,) logits lies before the second, over the deviation of all; 1 where there is one alone."""
     if len(logits) < 2:
         return 1.0
-    best, second, total, square = np.float32(-np.inf), np.float32(-np.inf), 0.0, 0.0
+    best = best_of(logits)
+    second = np.float32(-np.inf)
+    for others in (logits[:best], logits[best + 1 :]):
+        if len(others) > 0:
+            second = max(second, highest_of(others))
+    total, square = 0.0, 0.0
     for c in range(len(logits)):
-        value = logits[c]
-        total += value
-        square += value * value
-        if value > best:
-            best, second = value, best
-        elif value > second:
-            second = value
+        total += logits[c]
+        square += logits[c] * logits[c]
     mean = total / len(logits)
-    return (best - second) / np.sqrt(max(square / len(logits) - mean * mean, 1e-12))
+    return (logits[best] - second) / np.sqrt(max(square / len(logits) - mean * mean, 1e-12))
 
 
 @njit(nogil=True)
-def _take_in(logits: Array, figures: Doubles, clear_now: NDArray[np.bool_]) -> None:
-    for row in range(len(logits)):
-        clear = margin(logits[row])
-        figures[SEEN] += 1
-        figures[NOW] += (clear - figures[NOW]) / min(figures[SEEN], RECENT)
-        figures[USUAL] += (clear - figures[USUAL]) / min(figures[SEEN], LONG)
-        clear_now[row] = figures[NOW] >= figures[USUAL]
+def is_clear(logits: Array, figures: Doubles) -> bool:
+    """Whether the text is clear, at an image of these text logits (C,), which counts from now on."""
+    clear = margin(logits)
+    figures[SEEN] += 1
+    figures[NOW] += (clear - figures[NOW]) / min(figures[SEEN], RECENT)
+    figures[USUAL] += (clear - figures[USUAL]) / min(figures[SEEN], LONG)
+    return bool(figures[NOW] >= figures[USUAL])

@@ -4,107 +4,19 @@
 know of every write. Both put an item with `put_item` and keep the same tables true with the same kernels, so it makes
 no difference which one is taken; a test holds them to each other.
 
-A bank and its read-outs are plain tuples of arrays here. `Bank.compiled` and the read-outs' `compiled` give them for
-the open block; a read-out that a method does not have is one without slots (`NO_MEANS` and its like).
+An image that is not to be learned from is written all the same, so that its answer is that of a step, but no other
+image's column of a table is touched; `take_back` puts back what it overwrote.
 """
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.engine import kernels
 from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.products import dot
+from trimtab.engine.tables import Affinities, Means, Penalties, ReadOuts, Retrieved, Slots, Visit
 
 NOWHERE = -1  # instead of a slot
-
-
-class Slots(NamedTuple):
-    """What a bank holds, and the products of the open block; see `Bank`."""
-
-    features: Array  # (C, K, d)
-    scores: Array  # (C, K)
-    sources: NDArray[np.int64]  # (C, K)
-    occupied: Array  # (C, K)
-    gram: Array  # (C, K, K)
-    products: Array  # (C, K, B)
-    queries: Array  # (B, d)
-    among: Array  # (B, B): the products of the block's images with each other
-    first: int  # position of the block's first image in the stream
-    births: NDArray[np.int64]  # (C, K): the class's arrivals when the item came
-    arrivals: NDArray[np.int64]  # (C,): the class's clock, in images of it
-    lifetime: int  # arrivals per slot of a section after which its items give way; 0: never
-    closed: NDArray[np.bool_]  # (1,): whether full sections take nothing, for the image at hand
-
-
-class Means(NamedTuple):
-    """`readouts.MeanProducts`."""
-
-    start: int
-    stop: int
-    table: Array  # (C, B)
-    present: NDArray[np.bool_]  # (C,): whether the class holds an item
-    since: NDArray[np.int64]  # (C,): the block's first image that finds an item of the class; B: none does
-
-
-class Affinities(NamedTuple):
-    """`readouts.AffinitySums`."""
-
-    start: int
-    stop: int
-    alpha: np.float32
-    beta: np.float32
-    table: Array  # (C, B)
-
-
-class Retrieved(NamedTuple):
-    """`readouts.RetrievalCosines`."""
-
-    stop: int
-    beta: np.float32
-    table: Array  # (C, B)
-
-
-class Penalties(NamedTuple):
-    """`readouts.NegativePenalties`."""
-
-    start: int
-    stop: int
-    alpha: np.float32
-    beta: np.float32
-    low: np.float32
-    high: np.float32
-    marked: NDArray[np.int32]  # (C, n, M)
-    counts: NDArray[np.int32]  # (C, n)
-    table: Array  # (C, B)
-
-
-class ReadOuts(NamedTuple):
-    """Everything that follows a bank."""
-
-    means: Means
-    affinities: Affinities
-    retrieved: Retrieved
-    penalties: Penalties
-
-
-_NO_TABLE: Array = np.zeros((0, 0), np.float32)
-NO_MEANS = Means(0, 0, _NO_TABLE, np.zeros(0, np.bool_), np.zeros(0, np.int64))
-NO_RETRIEVED = Retrieved(0, np.float32(0), _NO_TABLE)
-NO_AFFINITIES = Affinities(0, 0, np.float32(0), np.float32(0), _NO_TABLE)
-NO_PENALTIES = Penalties(
-    0,
-    0,
-    np.float32(0),
-    np.float32(0),
-    np.float32(0),
-    np.float32(0),
-    np.zeros((0, 0, 0), np.int32),
-    np.zeros((0, 0), np.int32),
-    _NO_TABLE,
-)
 
 
 @njit(nogil=True)
@@ -132,18 +44,14 @@ def slot_for_lower(bank: Slots, label: int, start: int, stop: int, score: np.flo
     return worst if score < scores[worst] else NOWHERE
 
 
-@njit(fastmath=VECTORIZE, nogil=True)
-def dot(first: Array, second: Array) -> np.float32:
-    """Their inner product, as one vectorized loop."""
-    total = np.float32(0)
-    for k in range(len(first)):
-        total += first[k] * second[k]
-    return total
+@njit(nogil=True)
+def put_item(
+    bank: Slots, label: int, slot: int, row: int, last: int, score: np.float32, feature: Array, is_query: bool
+) -> None:
+    """Put an item into a slot: the block's image `row` itself (`is_query`), or another feature of it.
 
-
-@njit(fastmath=VECTORIZE, nogil=True)
-def put_item(bank: Slots, label: int, slot: int, row: int, score: np.float32, feature: Array, is_query: bool) -> None:
-    """Put an item into a slot: the block's image `row` itself (`is_query`), or another feature of it."""
+    The products of the block's images from `row` to `last` with it become known.
+    """
     features, products = bank.features[label], bank.products[label]
     target = products[slot]
     stored = features[slot]
@@ -151,10 +59,10 @@ def put_item(bank: Slots, label: int, slot: int, row: int, score: np.float32, fe
         stored[k] = feature[k]
     if is_query:
         known = bank.among[row]
-        for lane in range(row, len(target)):
+        for lane in range(row, last):
             target[lane] = known[lane]
     else:
-        for lane in range(row, len(target)):
+        for lane in range(row, last):
             target[lane] = dot(bank.queries[lane], feature)
     gram = bank.gram[label]
     for other in range(len(features)):
@@ -168,9 +76,22 @@ def put_item(bank: Slots, label: int, slot: int, row: int, score: np.float32, fe
 
 
 @njit(nogil=True)
+def open_tables(bank: Slots, readouts: ReadOuts) -> None:
+    """Compute what every class reads out to every image of a block that was just opened."""
+    classes, _, images = bank.products.shape
+    _read_means(bank, readouts.means, 0, classes, 0, images)
+    _read_affinities(bank, readouts.affinities, 0, classes, 0, images)
+    _read_retrieved(bank, readouts.retrieved, 0, classes, 0, images)
+    penalties = readouts.penalties
+    penalties.table[:] = 0
+    _speak(bank, penalties, 0, classes, 0, penalties.stop - penalties.start, 0, images, penalties.alpha)
+
+
+@njit(nogil=True)
 def write(
     bank: Slots,
     readouts: ReadOuts,
+    visit: Visit,
     label: int,
     slot: int,
     row: int,
@@ -180,25 +101,112 @@ def write(
     payload: Array,
 ) -> None:
     """Put an item into a slot, over whatever it held, and keep the read-outs true for the images from `row` on."""
+    last = bank.products.shape[2]
+    if not visit.learned[row]:
+        last = row + 1
+        _remember(bank, readouts, visit, label, slot, row)
+    penalties = readouts.penalties
+    item = slot - penalties.start
+    negative = penalties.start <= slot < penalties.stop
+    if negative:
+        _speak(bank, penalties, label, label + 1, item, item + 1, row, last, -penalties.alpha)
+    put_item(bank, label, slot, row, last, score, feature, is_query)
+    if readouts.means.start <= slot < readouts.means.stop:
+        _read_means(bank, readouts.means, label, label + 1, row, last)
+    if readouts.affinities.start <= slot < readouts.affinities.stop:
+        _read_affinities(bank, readouts.affinities, label, label + 1, row, last)
+    if slot < readouts.retrieved.stop:
+        _read_retrieved(bank, readouts.retrieved, label, label + 1, row, last)
+    if negative:
+        _mark(penalties, label, item, payload)
+        _speak(bank, penalties, label, label + 1, item, item + 1, row, last, penalties.alpha)
+
+
+@njit(nogil=True, inline="always")
+def offer(
+    bank: Slots,
+    readouts: ReadOuts,
+    visit: Visit,
+    start: int,
+    stop: int,
+    label: int,
+    row: int,
+    score: np.float32,
+    payload: Array,
+) -> None:
+    """Store image `row` in a section if there is room or its score is strictly lower than the worst one."""
+    slot = slot_for_lower(bank, label, start, stop, score)
+    if slot != NOWHERE:
+        itself = bool(row >= 0)  # the bare word True would be another type, and `write` compiled twice
+        write(bank, readouts, visit, label, slot, row, score, bank.queries[row], itself, payload)
+
+
+@njit(nogil=True)
+def _remember(bank: Slots, readouts: ReadOuts, visit: Visit, label: int, slot: int, row: int) -> None:
+    """What a slot holds, before an image that must leave no trace is put there."""
+    at = visit.writes[0]
+    visit.writes[0] += 1
+    place, numbers = visit.places[at], visit.numbers[at]
+    place[0], place[1], place[2], place[3] = label, slot, bank.sources[label, slot], bank.births[label, slot]
+    numbers[0], numbers[1] = bank.scores[label, slot], bank.occupied[label, slot]
+    numbers[2] = bank.products[label, slot, row]
+    visit.features[at] = bank.features[label, slot]
+    visit.grams[at] = bank.gram[label, slot]
+    if len(readouts.means.present) > 0:
+        visit.present[at] = readouts.means.present[label]
     penalties = readouts.penalties
     if penalties.start <= slot < penalties.stop:
-        _speak(bank, penalties, label, slot, row, -penalties.alpha)
-    put_item(bank, label, slot, row, score, feature, is_query)
-    means, affinities, retrieved = readouts.means, readouts.affinities, readouts.retrieved
-    if means.start <= slot < means.stop:
-        means.since[label] = min(means.since[label], row)
+        visit.marked[at] = penalties.marked[label, slot - penalties.start]
+        visit.counts[at] = penalties.counts[label, slot - penalties.start]
+
+
+@njit(nogil=True)
+def take_back(bank: Slots, readouts: ReadOuts, visit: Visit, row: int) -> None:
+    """Put back what image `row`, which is not learned from, has overwritten, the last write first.
+
+    Its own column of the tables stays: that is its answer, and nobody else reads it.
+    """
+    while visit.writes[0] > 0:
+        visit.writes[0] -= 1
+        at = visit.writes[0]
+        label, slot, source, birth = visit.places[at]
+        bank.sources[label, slot], bank.births[label, slot] = source, birth
+        score, occupied, product = visit.numbers[at]
+        bank.scores[label, slot], bank.occupied[label, slot] = score, occupied
+        bank.products[label, slot, row] = product
+        bank.features[label, slot] = visit.features[at]
+        bank.gram[label, slot] = visit.grams[at]
+        bank.gram[label, :, slot] = visit.grams[at]
+        if len(readouts.means.present) > 0:
+            readouts.means.present[label] = visit.present[at]
+        penalties = readouts.penalties
+        if penalties.start <= slot < penalties.stop:
+            penalties.marked[label, slot - penalties.start] = visit.marked[at]
+            penalties.counts[label, slot - penalties.start] = visit.counts[at]
+
+
+@njit(nogil=True)
+def _read_means(bank: Slots, means: Means, first_class: int, last_class: int, row: int, last: int) -> None:
+    if len(means.table) > 0:
         kernels.mean_products(
             bank.products,
             bank.occupied,
             means.start,
             means.stop,
-            label,
-            label + 1,
+            first_class,
+            last_class,
             row,
+            last,
             means.table,
             means.present,
         )
-    if affinities.start <= slot < affinities.stop:
+
+
+@njit(nogil=True)
+def _read_affinities(
+    bank: Slots, affinities: Affinities, first_class: int, last_class: int, row: int, last: int
+) -> None:
+    if len(affinities.table) > 0:
         kernels.affinity_sums(
             bank.products,
             bank.occupied,
@@ -206,37 +214,29 @@ def write(
             affinities.stop,
             affinities.alpha,
             affinities.beta,
-            label,
-            label + 1,
+            first_class,
+            last_class,
             row,
+            last,
             affinities.table,
         )
-    if slot < retrieved.stop:
+
+
+@njit(nogil=True)
+def _read_retrieved(bank: Slots, retrieved: Retrieved, first_class: int, last_class: int, row: int, last: int) -> None:
+    if len(retrieved.table) > 0:
         kernels.retrieval_cosines(
             bank.products,
             bank.occupied,
             bank.gram,
             retrieved.stop,
             retrieved.beta,
-            label,
-            label + 1,
+            first_class,
+            last_class,
             row,
+            last,
             retrieved.table,
         )
-    if penalties.start <= slot < penalties.stop:
-        _mark(penalties, label, slot - penalties.start, payload)
-        _speak(bank, penalties, label, slot, row, penalties.alpha)
-
-
-@njit(nogil=True, inline="always")
-def offer(
-    bank: Slots, readouts: ReadOuts, start: int, stop: int, label: int, row: int, score: np.float32, payload: Array
-) -> None:
-    """Store image `row` in a section if there is room or its score is strictly lower than the worst one."""
-    slot = slot_for_lower(bank, label, start, stop, score)
-    if slot != NOWHERE:
-        itself = bool(row >= 0)  # the bare word True would be another type, and `write` compiled twice
-        write(bank, readouts, label, slot, row, score, bank.queries[row], itself, payload)
 
 
 @njit(nogil=True)
@@ -251,9 +251,18 @@ def _mark(penalties: Penalties, label: int, item: int, payload: Array) -> None:
 
 
 @njit(nogil=True)
-def _speak(bank: Slots, penalties: Penalties, label: int, slot: int, row: int, alpha: np.float32) -> None:
-    """Let a negative item speak against the classes it marks; a negative alpha takes it back."""
-    item = slot - penalties.start
+def _speak(
+    bank: Slots,
+    penalties: Penalties,
+    first_class: int,
+    last_class: int,
+    first_item: int,
+    last_item: int,
+    row: int,
+    last: int,
+    alpha: np.float32,
+) -> None:
+    """Let negative items speak against the classes they mark; a negative alpha takes it back."""
     kernels.add_penalties(
         bank.products,
         bank.occupied,
@@ -262,10 +271,11 @@ def _speak(bank: Slots, penalties: Penalties, label: int, slot: int, row: int, a
         penalties.beta,
         penalties.marked,
         penalties.counts,
-        label,
-        label + 1,
-        item,
-        item + 1,
+        first_class,
+        last_class,
+        first_item,
+        last_item,
         row,
+        last,
         penalties.table,
     )

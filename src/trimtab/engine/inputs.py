@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.products import dot
 from trimtab.errors import TrimtabError
 
+CHECKED_AT_ONCE = 1024  # images
 SHORTEST = 1e-6  # a feature shorter than this has no direction worth trusting
 
 
@@ -57,9 +58,14 @@ def stream_shape(features: FeatureRows, dim: int) -> tuple[int, int]:
 
 def refuse_bad_rows(features: FeatureRows, dim: int) -> None:
     """Read the whole stream once and refuse NaN, infinity and zero vectors, unless its source has done so."""
-    if not getattr(features, "rows_checked", False):
-        for _ in blocks(features, dim, 1024):
-            pass
+    if getattr(features, "rows_checked", False):
+        return
+    images, views = stream_shape(features, dim)
+    for first in range(0, images, CHECKED_AT_ONCE):
+        rows = np.asarray(features[first : first + CHECKED_AT_ONCE])
+        readable = rows.dtype == np.float32 and rows.flags.c_contiguous
+        if not readable or first_bad_row(rows.reshape(-1, dim), np.float32(SHORTEST)) >= 0:
+            _unit(rows.reshape(len(rows), views, dim), first)
 
 
 def blocks(features: FeatureRows, dim: int, size: int, head: int = 0) -> Iterator[Array]:
@@ -90,26 +96,34 @@ def _unit(rows: np.ndarray[Any, Any], first: int) -> Array:
     """Rows of length 1 in a new float32 array. NaN, infinity and zero vectors are refused."""
     if rows.dtype.kind not in "fiu":
         raise TrimtabError(f"Features must be numbers, not {rows.dtype}.")
-    unit = rows.astype(np.float32, order="C")  # a copy: the caller's array is never changed or kept
-    bad = _make_unit(unit.reshape(-1, unit.shape[-1]), np.float32(SHORTEST))
+    given = np.ascontiguousarray(rows, np.float32)
+    unit = np.empty_like(given)  # a copy: the caller's array is never changed or kept
+    dim = given.shape[-1]
+    bad = _make_unit(given.reshape(-1, dim), np.float32(SHORTEST), unit.reshape(-1, dim))
     if bad >= 0:
         image, view = divmod(bad, unit.shape[1])
-        what = "is a zero vector" if np.abs(unit[image, view]).max() <= SHORTEST else "holds NaN or infinity"
+        what = "is a zero vector" if np.abs(given[image, view]).max() <= SHORTEST else "holds NaN or infinity"
         raise TrimtabError(f"View {view} of image {first + image} {what}; remove the image or encode it again.")
     return unit
 
 
-@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _make_unit(rows: Array, shortest: np.float32) -> int:
-    """Make every row unit in place, up to the first whose length is no number, or none to speak of: which, or -1."""
+@njit(nogil=True)
+def first_bad_row(rows: Array, shortest: np.float32) -> int:
+    """The first row whose length is no number, or none to speak of; -1: all are fine."""
     for n in range(len(rows)):
-        row = rows[n]
-        squared = np.float32(0)
-        for k in range(len(row)):
-            squared += row[k] * row[k]
-        length = np.sqrt(squared)
+        if not (shortest < np.sqrt(dot(rows[n], rows[n])) < np.inf):
+            return n
+    return -1
+
+
+@njit(nogil=True, error_model="numpy")
+def _make_unit(rows: Array, shortest: np.float32, out: Array) -> int:
+    """Every row at length 1, up to the first whose length is no number, or none to speak of: which, or -1."""
+    for n in range(len(rows)):
+        row, unit = rows[n], out[n]
+        length = np.sqrt(dot(row, row))
         if not (shortest < length < np.inf):
             return n
         for k in range(len(row)):
-            row[k] /= length
+            unit[k] = row[k] / length
     return -1

@@ -31,6 +31,8 @@ class Prototypes:
     def open(self) -> None:
         """Nothing: prototypes do not depend on the images at hand."""
 
+    make_room = compiled = open
+
     def replacing(self, label: int, slot: int, first_image: int) -> None:
         """Nothing: `renew` reads what the class holds by then."""
 

@@ -1,8 +1,8 @@
 """Read-outs: what an image and a class's stored items make together, one number per class.
 
-Each follows a bank. When a block opens, a (C, B) table is computed for all its images; each `Bank.write` pushes through
-`written`, which recomputes the written class's row for the images that follow. So `at(image)` computes nothing: it
-looks up a column that the last write left true.
+Each follows a bank. When a block opens, the bank computes the (C, B) tables for all its images in one compiled call;
+each `Bank.write` pushes through `written`, which recomputes the written class's row for the images that follow. So
+`at(image)` computes nothing: it looks up a column that the last write left true.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine import door, kernels
+from trimtab.engine import kernels, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -35,11 +35,18 @@ class ReadOut:
         """(B, C): the read-out of each image of the open block, as the last write before or of it left it."""
         return np.ascontiguousarray(self._table.T)
 
-    def open(self) -> None:
-        """Compute the whole table for a new block."""
+    def make_room(self) -> None:
+        """Room for the images of a new block."""
         classes, _, images = self._bank.products.shape
         self._table = np.empty((classes, images), np.float32)
-        self._compute(0, classes, 0)
+
+    def compiled(self) -> tables.ReadOut | None:
+        """As compiled loops take it, which compute the whole table when a block opens."""
+        return None
+
+    def open(self) -> None:
+        """Compute the whole table for a new block, where no compiled loop does."""
+        self._compute(0, len(self._table), 0)
 
     def replacing(self, label: int, slot: int, first_image: int) -> None:
         """Nothing: `written` recomputes the class."""
@@ -75,10 +82,9 @@ class MeanProducts(ReadOut):
         super().__init__(bank, slots)
         self.present = np.zeros(len(bank.features), np.bool_)  # the classes that have items, since the block opened
 
-    def compiled(self) -> door.Means:
+    def compiled(self) -> tables.Means:
         """As compiled loops take it."""
-        since = np.where(self.present, 0, self._table.shape[1])
-        return door.Means(self._slots.start, self._slots.stop, self._table, self.present, since)
+        return tables.Means(self._slots.start, self._slots.stop, self._table, self.present)
 
     def restored(self, label: int, slot: int, first_image: int) -> None:
         """Compute one class again: a write was taken back, perhaps that of its only item."""
@@ -95,6 +101,7 @@ class MeanProducts(ReadOut):
             first_class,
             last_class,
             first_image,
+            self._table.shape[1],
             self._table,
             self.present,
         )
@@ -108,9 +115,9 @@ class AffinitySums(ReadOut):
         self._alpha = np.float32(arguments.number("alpha", alpha))
         self._beta = np.float32(arguments.number("beta", beta))
 
-    def compiled(self) -> door.Affinities:
+    def compiled(self) -> tables.Affinities:
         """As compiled loops take it."""
-        return door.Affinities(self._slots.start, self._slots.stop, self._alpha, self._beta, self._table)
+        return tables.Affinities(self._slots.start, self._slots.stop, self._alpha, self._beta, self._table)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
@@ -124,6 +131,7 @@ class AffinitySums(ReadOut):
             first_class,
             last_class,
             first_image,
+            self._table.shape[1],
             self._table,
         )
 
@@ -138,9 +146,9 @@ class RetrievalCosines(ReadOut):
         super().__init__(bank, slots)
         self._beta = np.float32(arguments.number("beta", beta))
 
-    def compiled(self) -> door.Retrieved:
+    def compiled(self) -> tables.Retrieved:
         """As compiled loops take it."""
-        return door.Retrieved(self._slots.stop, self._beta, self._table)
+        return tables.Retrieved(self._slots.stop, self._beta, self._table)
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank = self._bank
@@ -153,6 +161,7 @@ class RetrievalCosines(ReadOut):
             first_class,
             last_class,
             first_image,
+            self._table.shape[1],
             self._table,
         )
 
@@ -190,9 +199,9 @@ class NegativePenalties:
         """(B, C): the same of each image of the open block, as the last write before or of it left it."""
         return np.ascontiguousarray(self._table.T)
 
-    def compiled(self) -> door.Penalties:
+    def compiled(self) -> tables.Penalties:
         """As compiled loops take it."""
-        return door.Penalties(
+        return tables.Penalties(
             self._slots.start,
             self._slots.stop,
             self._alpha,
@@ -224,15 +233,18 @@ class NegativePenalties:
             0,
             count,
             0,
+            len(features),
             table,
         )
         return table.T
 
-    def open(self) -> None:
-        """Compute the whole table for a new block."""
+    def make_room(self) -> None:
+        """Room for the images of a new block."""
         classes, _, images = self._bank.products.shape
-        self._table = np.zeros((classes, images), np.float32)
-        self._add(0, classes, 0, self._slots.stop - self._slots.start, 0, 1)
+        self._table = np.empty((classes, images), np.float32)
+
+    def open(self) -> None:
+        """Nothing: the bank has computed the table."""
 
     def replacing(self, label: int, slot: int, first_image: int) -> None:
         """Take back what the old item said."""
@@ -287,5 +299,6 @@ class NegativePenalties:
             first_item,
             last_item,
             first_image,
+            self._table.shape[1],
             self._table,
         )

@@ -72,6 +72,12 @@ class State:
             if hasattr(part, "pass_by"):
                 part.pass_by(image)
 
+    def count_block(self, block: Block) -> None:
+        """A block was walked: tell the parts that count every image, learned from or not."""
+        for _, part in self._parts():
+            if hasattr(part, "count_block"):
+                part.count_block(block)
+
     def forget(self, positions: NDArray[np.int64]) -> int | None:
         """Let go of the items that came from these images; how many there were, None if no part can tell."""
         counts = [part.forget(positions) for _, part in self._parts() if hasattr(part, "forget")]

@@ -11,7 +11,7 @@ import numpy as np
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, exp, highest_of
 from trimtab.engine.state import OwnArrays
 
 CONFIDENCE = 0.4
@@ -50,9 +50,19 @@ class TextTemper(OwnArrays):
         """Make the image count for those that come."""
         self.figures[:] = image.block.tempered[image.row]
 
+    def count_block(self, block: Block) -> None:
+        """Make all images of a block count, those that are not learned from, too: their scales are found at once."""
+        self.figures[:] = block.tempered[-1]
+
     def pass_by(self, image: Image) -> None:
-        """An image that is not learned from counts, too: a block's scales are found for all its images at once."""
+        """An image that is not learned from counts as it does in a block."""
         self.take_in(image)
+
+
+@njit(nogil=True)
+def next_log_scale(log_scale: float, seen: float, confidence: float) -> float:
+    """The log scale after another image, whose best class had this probability."""
+    return log_scale + SLOPE * (CONFIDENCE - confidence) / (min(seen, WINDOW) + WARM_UP)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -64,11 +74,11 @@ def _scales(cosines: Array, figures: Doubles, stated_scale: float, scales: Array
         if seen == 0:
             log_scale = np.log(FIRST_SPREAD / max(image.std(), 1e-6))
         scales[row] = np.exp(log_scale)
-        highest, total, as_stated = image.max(), 0.0, 0.0
+        highest, total, as_stated = highest_of(image), np.float32(0), np.float32(0)
         for c in range(len(image)):
-            total += np.exp(scales[row] * (image[c] - highest))
-            as_stated += np.exp(as_stated_scale * (image[c] - highest))
-        log_scale += SLOPE * (CONFIDENCE - 1 / total) / (min(seen, WINDOW) + WARM_UP)
+            total += exp(scales[row] * (image[c] - highest))
+            as_stated += exp(as_stated_scale * (image[c] - highest))
+        log_scale = next_log_scale(log_scale, seen, float(1 / total))
         stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
         seen += 1
         after[row, SEEN], after[row, LOG_SCALE], after[row, STATED] = seen, log_scale, stated

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import door
+from trimtab.engine import tables
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
@@ -73,10 +73,11 @@ class WideBank(Bank):
         sections: Mapping[str, int],
         anchors: Array | None = None,
         lifetime: int = 0,
+        one_feature_per_image: bool = False,  # noqa: ARG002  (for single images; a wide bank has too few to gain)
     ) -> None:
         like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
         self.sections, self.products, slots = like.sections, like.products, like.scores.shape[1]
-        self._block, self._among, self._followers = like._block, like._among, like._followers
+        self._block, self._followers = like._block, like._followers
         self._first_slot, self._lifetime, self._closed = like._first_slot, lifetime, like._closed
         self.births, self.arrivals = np.zeros((classes, slots), np.int64), np.zeros(classes, np.int64)
         self._overwritten, self._arrived = None, self.arrivals
@@ -138,26 +139,30 @@ class WideBank(Bank):
         self.make_room(min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes))
         _, slots, dim = self.rows.shape
         room = min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes)
-        self.products = np.empty((room, slots, len(block)), np.float32)
-        known = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)
-        np.matmul(
-            known, block.queries.T, out=self.products[: self.used_rows].reshape(self.used_rows * slots, len(block))
-        )
-        self._among = block.queries @ block.queries.T
+        self.products = np.zeros((room, slots, len(block)), np.float32)
+        held = self.used[: self.used_rows] > 0
+        if self._anchors is not None:  # whose products are the text's cosines
+            held[:, 0] = False
+            cosines = block.logits[:, self.members[: self.used_rows]] / block.logit_scales[:, None]
+            self.products[: self.used_rows, 0] = cosines.T
+        # Most slots are empty here: the items side by side are a far smaller product than the rows as they are.
+        places = np.flatnonzero(held)
+        items = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)[places]
+        self.products.reshape(room * slots, len(block))[places] = items @ block.queries.T
         self._block = block
         for follower in self._followers:
             follower.open()
 
-    def compiled(self) -> door.Slots:
+    def compiled(self) -> tables.Slots:
         """What finding a slot needs; features, products and Gram matrices are by row, not by class."""
         small = (self.scores, self.sources, self.occupied)
-        return door.Slots(
+        return tables.Slots(
             self.rows,
             *small,
             self.grams,
             self.products,
             self.open_block.queries,
-            self._among,
+            self.open_block.among,
             self.open_block.first,
             self.births,
             self.arrivals,
@@ -183,7 +188,7 @@ class WideBank(Bank):
             follower.replacing(label, slot, row)
         if feature is None:
             self.rows[place, slot] = image.feature
-            self.products[place, slot, row:] = self._among[row, row:]
+            self.products[place, slot, row:] = image.block.among[row, row:]
             of_class = self.products[place, :, row]
         else:
             self.rows[place, slot] = feature
@@ -248,7 +253,7 @@ class WideBank(Bank):
             self.rows[place, 0] = anchor
             self.grams[place, 0, 0] = anchor @ anchor
             if self._block is not None:
-                self.products[place, 0] = self._block.queries @ anchor
+                self.products[place, 0] = self._block.logits[:, label] / self._block.logit_scales
         for follower in self._followers if self._block is not None else ():
             opened = getattr(follower, "opened", None)
             if opened is not None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import door, kernels, wide
+from trimtab.engine import kernels, wide
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -65,30 +65,26 @@ class WideReadOut(ReadOut):
 
 
 class WideMeanProducts(WideReadOut, MeanProducts):
-    """<f, v_c>; 0 without items."""
+    """<f, v_c>; 0 without items. `since` (C,): the block's first image that finds an item of the class; B: none."""
 
     def open(self) -> None:
         """Compute the table, and which classes have items."""
         self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
-        self._since = np.where(self.present, 0, self._bank.products.shape[2])
+        self.since = np.where(self.present, 0, self._bank.products.shape[2])
         self._held = np.zeros(len(self._bank.products), np.bool_)  # which rows hold items, as the kernel says it
         WideReadOut.open(self)
-
-    def compiled(self) -> door.Means:
-        """What the parts of a block need of it: since which image a class holds items."""
-        return door.Means(self._slots.start, self._slots.stop, self._table, self.present, self._since)
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """Compute one class again for the images that are yet to come."""
         WideReadOut.written(self, label, slot, first_image, payload)
         if self._slots.start <= slot < self._slots.stop and not self.present[label]:
-            self.present[label], self._since[label] = True, first_image
+            self.present[label], self.since[label] = True, first_image
 
     def restored(self, label: int, slot: int, first_image: int) -> None:
         """Compute one class again: a write was taken back, perhaps that of its only item."""
         WideReadOut.written(self, label, slot, first_image, None)
         if not self._bank.occupied[label, self._slots].any():
-            self.present[label], self._since[label] = False, self._table.shape[1]
+            self.present[label], self.since[label] = False, self._table.shape[1]
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
@@ -100,6 +96,7 @@ class WideMeanProducts(WideReadOut, MeanProducts):
             first_class,
             last_class,
             first_image,
+            self._table.shape[1],
             self._table,
             self._held,
         )
@@ -120,10 +117,6 @@ class WideRetrievalCosines(WideReadOut, RetrievalCosines):
         block = self._bank.open_block
         cosines: Array = block.logits / block.logit_scales[:, None]
         return cosines
-
-    def compiled(self) -> door.Retrieved:
-        """The table of all classes, for the parts of a block."""
-        return door.Retrieved(self._slots.stop, self._beta, self.of_block().T)
 
 
 class WideNegativePenalties(NegativePenalties):
@@ -184,6 +177,10 @@ class WideNegativePenalties(NegativePenalties):
         found[self._against] = self._table[self._against, self._bank.row(image)]
         return found
 
+    def take_off(self, support: Array) -> None:
+        """Take what speaks against the classes off what speaks for them, (B, C) of the open block."""
+        support[:, self._against] -= self._table[self._against].T
+
     def of(self, features: Array) -> Array:
         """(V, C): the same for features (V, d) that stand for no image of the block."""
         bank, slots = self._bank, self._slots
@@ -204,6 +201,7 @@ class WideNegativePenalties(NegativePenalties):
             0,
             count,
             0,
+            len(features),
             table,
         )
         return table.T

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import softmax_into
+from trimtab.engine.kernels import log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 from trimtab.fusion.context import POWER, Context, expect, learn_context
@@ -69,6 +69,19 @@ class AutoWeights:
         self.sharpness = TextSharpness(classes)
         self.context = Context(classes, ordered=ordered)
         self.loudness = new_loudness()
+        self._room: Array = np.empty((0, count, classes), np.float32)
+        self._learned = _Learned(
+            self.habit,
+            self.habit_weight,
+            self.spread,
+            self.agreement,
+            self.seen,
+            self.sharpness.figures,
+            self.context.sums,
+            self.context.recent,
+            self.context.shares,
+            self.loudness,
+        )
 
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
@@ -81,7 +94,7 @@ class AutoWeights:
         """
         logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
         unbiased, fused, answer = np.empty_like(logs[0]), np.empty_like(weighed[0]), np.empty_like(weighed[0])
-        learned, expected = self._learned(), np.ones(len(answer))
+        learned, expected = self._learned, np.ones(len(answer))
         if comes_next:
             expect(learned.sums, learned.recent, learned.shares, expected)
         _combine(weighed[0], self.habits, self._forces(), learned, expected, logs[0], unbiased, fused, answer)
@@ -89,16 +102,19 @@ class AutoWeights:
 
     def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
         """The same, and learn habits, spreads, agreement, the text's strength and loudness from the image."""
-        return self.walk(
-            {name: part[None] for name, part in parts.items()}, None if sure is None else np.array([sure])
-        )[0]
+        told = None if sure is None else np.array([sure])
+        return self.walk({name: part[None] for name, part in parts.items()}, told)[0]
 
-    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
-        """(B, C): `step` for the images of a block, one after the other."""
+    def walk(
+        self, parts: Mapping[str, Array], sure: Doubles | None = None, learned: NDArray[np.bool_] | None = None
+    ) -> Array:
+        """(B, C): `step` for the images of a block, one after the other; of those not `learned` from, the answer."""
         logs, weighed = self._logs(parts)
         answers: Array = np.empty_like(weighed)
         wanted = np.full(len(answers), np.nan) if sure is None else sure
-        _walk(logs, weighed, wanted, self.shares, self.habits, self._learned(), self.sharpness.usual_margin, answers)
+        marks = np.ones(len(answers), np.bool_) if learned is None else learned
+        usual_margin = self.sharpness.usual_margin
+        _walk(logs, weighed, wanted, self.shares, self.habits, self._learned, usual_margin, marks, answers)
         return answers
 
     def arrays(self) -> Arrays:
@@ -127,30 +143,17 @@ class AutoWeights:
         return loops.forces(self.shares, self.spread, self._trusts(), self.seen[0])
 
     def _logs(self, parts: Mapping[str, Array]) -> tuple[Array, Array]:
-        """(B, P, C): the logarithms of the parts to be weighed; (B, C): those of the others, summed."""
+        """(B, P, C): the parts to be weighed, soon their logarithms; (B, C): the logarithms of the others, summed."""
         images, classes = parts[self.parts[0]].shape
-        logs: Array = np.empty((images, len(self.parts), classes), np.float32)
+        if len(self._room) != images:  # else its memory serves again: fresh memory costs as much as the sums
+            self._room = np.empty((images, len(self.parts), classes), np.float32)
+        logs = self._room
         for row, name in enumerate(self.parts):
             np.maximum(parts[name], LEAST, out=logs[:, row])
-        np.log(logs, out=logs)
         weighed: Array = np.zeros((images, classes), np.float32)
         for name in self._weighed:
             weighed += np.log(np.maximum(parts[name], LEAST))
         return logs, weighed
-
-    def _learned(self) -> "_Learned":
-        return _Learned(
-            self.habit,
-            self.habit_weight,
-            self.spread,
-            self.agreement,
-            self.seen,
-            self.sharpness.figures,
-            self.context.sums,
-            self.context.recent,
-            self.context.shares,
-            self.loudness,
-        )
 
 
 class _Learned(NamedTuple):
@@ -184,15 +187,18 @@ def _combine(
     and without their habits; their product (C,), which the stream learns from; and the answer (C,), which also knows
     the context and is as loud as it should be.
     """
+    for part in range(len(logs)):
+        for c in range(len(fused)):
+            logs[part, c] = log(logs[part, c])
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
     for c in range(len(fused)):
         fused[c] += sharper * logs[0, c] + weighed[c]
     louder = np.float32(np.exp(learned.loudness[LOG_POWER]))
     for c in range(len(fused)):
-        answer[c] = louder * (fused[c] + np.float32(np.log(expected[c]) / POWER))
-    softmax_into(fused, fused)
-    softmax_into(answer, answer)
+        answer[c] = louder * (fused[c] + log(np.float32(expected[c])) / np.float32(POWER))
+    softmax_in_place(fused)
+    softmax_in_place(answer)
 
 
 @njit(nogil=True)
@@ -220,6 +226,7 @@ def _walk(
     habits: Doubles,
     learned: _Learned,
     usual_margin: float,
+    learned_from: NDArray[np.bool_],
     answers: Array,
 ) -> None:
     """Combine each image of a block (B, P, C) and learn from it before the next; `sure` is NaN where nobody knows."""
@@ -229,6 +236,8 @@ def _walk(
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
         expect(learned.sums, learned.recent, learned.shares, expected)
         _combine(weighed[row], habits, force, learned, expected, logs[row], unbiased, fused, answers[row])
+        if not learned_from[row]:
+            continue
         if len(learned.recent):
             learn_context(learned.sums, learned.recent, learned.shares, expected, fused, learned.seen)
         learn_loudness(learned.loudness, answers[row], sure[row], learned.seen[0])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
+from trimtab.fusion.loops import total_of
 
 HORIZONS = np.array([2.0, 8.0, 32.0])  # images that each mean speaks of
 FIRST_SHARE = 0.1  # of all horizons together, before anything is known
@@ -44,33 +45,33 @@ class Context:
         self.recent[:] = self.sums / self.sums.sum()
 
 
-@njit(fastmath=VECTORIZE, nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def expect(sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles) -> None:
     """(C,): how many times as much as usual each class is to be expected in the next image."""
     expected[:] = 1
-    images = sums.sum()
+    images = total_of(sums)
     for horizon in range(len(recent)):
-        share = shares[horizon + 1]
+        share, row = shares[horizon + 1], recent[horizon]
         for c in range(len(expected)):
-            expected[c] += share * (recent[horizon, c] * images / sums[c] - 1)
+            expected[c] += share * (row[c] * images / sums[c] - 1)
 
 
-@njit(fastmath=VECTORIZE, nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def learn_context(
     sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles, fused: Array, seen: NDArray[np.int64]
 ) -> None:
     """Take in what the parts say of an image, (C,) probabilities, that was expected so."""
-    classes, images = len(sums), sums.sum()
-    answer = np.empty(classes)
-    said, total = 0.0, 0.0
+    classes, images = len(sums), total_of(sums)
+    answer, rarity = np.empty(classes), np.empty(classes)
     for c in range(classes):
         answer[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
-        said += answer[c]
+        rarity[c] = 1 / sums[c]
+    said = total_of(answer)
     foretold = shares.copy()
     for horizon in range(len(recent)):
-        likelihood = 0.0
+        likelihood, row = 0.0, recent[horizon]
         for c in range(classes):
-            likelihood += answer[c] * recent[horizon, c] / sums[c]
+            likelihood += answer[c] * row[c] * rarity[c]
         foretold[horizon + 1] *= likelihood * images / said
     foretold /= foretold.sum()
     newest = max(1 / WINDOW, 1 / (seen[0] + WARM_UP))
@@ -79,10 +80,10 @@ def learn_context(
     shares /= shares.sum()
     for c in range(classes):
         answer[c] *= expected[c]
-        total += answer[c]
+    total = total_of(answer)
     for horizon in range(len(recent)):
-        newest = 1 / min(HORIZONS[horizon], seen[0] + 2.0)
+        newest, row = 1 / min(HORIZONS[horizon], seen[0] + 2.0), recent[horizon]
         for c in range(classes):
-            recent[horizon, c] += (answer[c] / total - recent[horizon, c]) * newest
+            row[c] += (answer[c] / total - row[c]) * newest
     for c in range(classes):
         sums[c] += answer[c] / total

@@ -9,26 +9,26 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, exp, highest_of
 
 WARM_UP = 20.0  # images after which the parts that learn have half their force, and a habit is half believed
 SAME = np.float32(1e-4)  # values that differ by less are equal but for rounding
 WINDOW = 0.03  # share of the newest image in the agreement: it speaks of the last thirty or so
 
 
-@njit(nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def mean_at_highest(values: Array, probabilities: Array) -> float:
     """How probable the class of the highest value is.
 
     Classes that hold the same item have the same value: of ties the mean, so that the order of classes does not matter.
     """
-    least = values.max() - SAME
-    total, count = 0.0, 0
-    for c in range(len(values)):
-        if values[c] >= least:
-            total += probabilities[c]
-            count += 1
-    return total / count
+    least = highest_of(values) - SAME
+    total, count = np.float32(0), np.float32(0)
+    for c in range(len(values)):  # a factor instead of a branch, which would keep the loop scalar
+        tied = np.float32(1) if values[c] >= least else np.float32(0)
+        total += tied * probabilities[c]
+        count += tied
+    return float(total / count)
 
 
 @njit(nogil=True)
@@ -64,6 +64,15 @@ def forces(shares: Doubles, spread: Doubles, trusted: Doubles, seen: int) -> Dou
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
+def total_of(values: Array | Doubles) -> float:
+    """As one vectorized loop, which the method `sum` of an array is not."""
+    total = values[0] - values[0]  # 0, of their kind
+    for c in range(len(values)):
+        total += values[c]
+    return total
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def weigh(
     logs: Array, habits: Doubles, habit: Doubles, habit_weight: Doubles, force: Doubles, unbiased: Array, scores: Array
 ) -> None:
@@ -72,22 +81,23 @@ def weigh(
     A habit seen on few images is drawn towards the mean habit of all classes. The highest score is 0.
     """
     parts, classes = logs.shape
-    total_weight = max(habit_weight.sum(), 1e-9)
-    believed = 1.0 / (habit_weight + WARM_UP)
+    total_weight = max(total_of(habit_weight), 1e-9)
     scores[:] = 0
     for part in range(parts):
         row, own, result = logs[part], habit[part], unbiased[part]
-        mean = row.sum() / np.float32(classes)
-        usual = WARM_UP * own.sum() / total_weight
+        mean = total_of(row) / np.float32(classes)
+        usual = WARM_UP * total_of(own) / total_weight
         taken_off, factor = habits[part], np.float32(force[part])
         for c in range(classes):
             row[c] -= mean
-            result[c] = row[c] - np.float32(taken_off * (own[c] + usual) * believed[c])
+            result[c] = row[c] - np.float32(taken_off * (own[c] + usual) / (habit_weight[c] + WARM_UP))
             scores[c] += factor * result[c]
-    scores -= scores.max()
+    highest = highest_of(scores)
+    for c in range(classes):
+        scores[c] -= highest
 
 
-@njit(fastmath=VECTORIZE, nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def learn(
     logs: Array,
     unbiased: Array,
@@ -105,9 +115,10 @@ def learn(
     for part in range(parts):
         row, raw, own = unbiased[part], logs[part], habit[part]
         mean, square = 0.0, 0.0
-        for c in range(classes):
+        for c in range(classes):  # sums in a loop that writes nothing: see `kernels.softmax_in_place`
             mean += fused[c] * row[c]
             square += fused[c] * row[c] * row[c]
+        for c in range(classes):
             own[c] += (1 - fused[c]) * raw[c]
         spread[part] += (max(square - mean * mean, 0.0) - spread[part]) / (seen[0] + 2)  # the first guess counts as one
         if part > 0:
@@ -117,11 +128,12 @@ def learn(
             agreement[part - 1, 0] += (mean_at_highest(row, believed) - agreement[part - 1, 0]) * recent
             agreement[part - 1, 1] += (itself - agreement[part - 1, 1]) * recent
         if part + 1 < parts:
-            highest, total = raw.max(), np.float32(0)
+            highest = highest_of(raw)
             for c in range(classes):
-                believed[c] = np.exp(raw[c] - highest)
-                total += believed[c]
-            believed /= total
+                believed[c] = exp(raw[c] - highest)
+            total = total_of(believed)
+            for c in range(classes):
+                believed[c] /= total
     for c in range(classes):
         habit_weight[c] += 1 - fused[c]
     seen[0] += 1

@@ -10,6 +10,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
+from trimtab.engine.kernels import highest_of
 
 WINDOW, WARM_UP = 200, 20.0  # images that the mean confidence speaks of; images' worth of caution at the start
 SLOPE = 3.0  # a step in log power per difference in confidence: near Newton's
@@ -28,5 +29,5 @@ def learn_loudness(figures: Doubles, answer: Array, sure: float, seen: int) -> N
     """Take in an answer (C,) of which `sure` should have been the mean confidence; NaN: nobody knows."""
     if np.isnan(sure):
         return
-    moved = figures[LOG_POWER] + SLOPE * (sure - answer.max()) / (min(seen, WINDOW) + WARM_UP)
+    moved = figures[LOG_POWER] + SLOPE * (sure - highest_of(answer)) / (min(seen, WINDOW) + WARM_UP)
     figures[LOG_POWER] = min(max(moved, -MOST), MOST)

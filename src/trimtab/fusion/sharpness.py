@@ -17,7 +17,7 @@ import numpy as np
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.clarity import margin
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, best_of, exp
 
 MARGINS = (1.45, 1.75)  # from no sign of a strong text to a clear one
 AGREEMENTS = (0.75, 0.85)
@@ -68,16 +68,16 @@ def learn_sharpness(figures: Doubles, logs: Array, seen: int, usual_margin: floa
     """Take in an image: the parts' logits (P, C), the text's first."""
     parts, classes = logs.shape
     text = logs[0]
-    named = text.argmax()
+    named = best_of(text)
     best = text[named]
     alike = 0.0
     for part in range(1, parts):
-        alike += 1.0 if logs[part].argmax() == named else 0.0
-    factor = np.exp(figures[LOG_FACTOR])
-    plain, sharpened = 0.0, 0.0
+        alike += 1.0 if best_of(logs[part]) == named else 0.0
+    factor = np.float32(np.exp(figures[LOG_FACTOR]))
+    plain, sharpened = np.float32(0), np.float32(0)
     for c in range(classes):
-        plain += np.exp(text[c] - best)
-        sharpened += np.exp(factor * (text[c] - best))
+        plain += exp(text[c] - best)
+        sharpened += exp(factor * (text[c] - best))
     recent = 1.0 / (min(seen, WINDOW) + WARM_UP)
     figures[AGREEMENT] += (alike / (parts - 1) - figures[AGREEMENT]) * recent
     figures[MARGIN] += (margin(text) / usual_margin - figures[MARGIN]) * recent

@@ -39,32 +39,37 @@ class PrototypeStrength:
 
     def learn(self, image: Image, cosines: Array, holds_items: NDArray[np.bool_]) -> None:
         """Take in an image's cosines (C,) with the visual prototypes of the classes that have one."""
-        _learn(self.figures, image.probabilities, image.logits, cosines, holds_items)
+        learn_strength(self.figures, image.probabilities, image.logits, cosines, holds_items)
 
     def support(self, cosines: Array, holds_items: NDArray[np.bool_]) -> Array:
         """(C,) or (V, C): what to add to the text's logits."""
-        usual = np.float32(_usual(self.figures))
+        usual = np.float32(usual_of(self.figures))
         support: Array = np.float32(self.slope(cosines.shape[-1])) * (cosines - usual) * holds_items
         return support
 
     def slope(self, classes: int) -> float:
         """Logits per cosine."""
-        return float(_slope(self.figures, classes))
+        return float(slope_of(self.figures, classes))
 
     def walk(self, text: Array, logits: Array, cosines: Array, since: NDArray[np.int64]) -> Array:
-        """(B, C): for each image of a block in turn `learn`, then `support`; `since` as in `engine.door.Means`."""
+        """(B, C): for each image of a block in turn `learn`, then `support`.
+
+        `since` (C,) is the block's first image that finds an item of the class; B: none does.
+        """
         support = np.empty_like(logits)
         _walk(self.figures, text, logits, cosines, since, support)
         return support
 
 
 @njit(nogil=True)
-def _usual(figures: NDArray[np.float64]) -> float:
+def usual_of(figures: NDArray[np.float64]) -> float:
+    """m: the usual cosine of an image with the prototypes of other classes."""
     return figures[COSINES] / max(figures[COSINE_WEIGHT], 1e-9)
 
 
 @njit(nogil=True)
-def _slope(figures: NDArray[np.float64], classes: int) -> float:
+def slope_of(figures: NDArray[np.float64], classes: int) -> float:
+    """k: logits per cosine."""
     warm = figures[SEEN] / (figures[SEEN] + WARM_UP)
     matched = np.sqrt(figures[TEXT_SPREAD] / figures[COSINE_SPREAD])
     return FORCE * warm * trust(figures[AGREEMENT:], classes) * matched
@@ -82,31 +87,35 @@ def _walk(
     images, classes = text.shape
     for row in range(images):
         holds_items = since <= row
-        _learn(figures, text[row], logits[row], cosines[row], holds_items)
-        slope, usual = np.float32(_slope(figures, classes)), np.float32(_usual(figures))
+        learn_strength(figures, text[row], logits[row], cosines[row], holds_items)
+        slope, usual = np.float32(slope_of(figures, classes)), np.float32(usual_of(figures))
         for c in range(classes):
             support[row, c] = slope * (cosines[row, c] - usual) if holds_items[c] else np.float32(0)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _learn(
+def learn_strength(
     figures: NDArray[np.float64], text: Array, logits: Array, cosines: Array, holds_items: NDArray[np.bool_]
 ) -> None:
+    """Take in one image, (C,) each: the text's probabilities and logits, the cosines with the prototypes."""
     classes = len(text)
+    total, weight = 0.0, 0.0
+    for c in range(classes):  # factors instead of branches, which would keep the loops scalar
+        other = (np.float32(1) - text[c]) * np.float32(holds_items[c])
+        total += other * cosines[c]
+        weight += other
+    figures[COSINES] += total
+    figures[COSINE_WEIGHT] += weight
+    usual = np.float32(usual_of(figures))
+    deviations = np.empty(classes, np.float32)
     for c in range(classes):
-        if holds_items[c]:
-            figures[COSINES] += (1 - text[c]) * cosines[c]
-            figures[COSINE_WEIGHT] += 1 - text[c]
-    usual = _usual(figures)
+        deviations[c] = (cosines[c] - usual) * np.float32(holds_items[c])
     logit, logit_square, cosine, cosine_square, itself = 0.0, 0.0, 0.0, 0.0, 0.0
-    deviations = np.zeros(classes, np.float32)
     for c in range(classes):
-        deviation = cosines[c] - usual if holds_items[c] else 0.0
-        deviations[c] = deviation
         logit += text[c] * logits[c]
         logit_square += text[c] * logits[c] * logits[c]
-        cosine += text[c] * deviation
-        cosine_square += text[c] * deviation * deviation
+        cosine += text[c] * deviations[c]
+        cosine_square += text[c] * deviations[c] * deviations[c]
         itself += text[c] * text[c]
     figures[SEEN] += 1
     figures[TEXT_SPREAD] += (max(logit_square - logit * logit, 0.0) - figures[TEXT_SPREAD]) / (figures[SEEN] + 1)

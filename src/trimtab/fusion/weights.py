@@ -43,8 +43,13 @@ class Fusion(Protocol):
     def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
         """The same, and learn from the image; `sure` is how sure answers should be on average, where that is known."""
 
-    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
-        """(B, C): `step` for the images of a block, one after the other; parts (B, C)."""
+    def walk(
+        self, parts: Mapping[str, Array], sure: Doubles | None = None, learned: NDArray[np.bool_] | None = None
+    ) -> Array:
+        """(B, C): `step` for the images of a block, one after the other; of those not `learned` from, the answer.
+
+        Without `learned` (B,), all are learned from.
+        """
 
     def arrays(self) -> Arrays:
         """Everything learned, by name; the live arrays."""
@@ -81,7 +86,12 @@ class FixedWeights:
         """As `combine`: nothing is learned from what passes by."""
         return self.combine(parts)
 
-    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:  # noqa: ARG002
+    def walk(
+        self,
+        parts: Mapping[str, Array],
+        sure: Doubles | None = None,  # noqa: ARG002
+        learned: NDArray[np.bool_] | None = None,  # noqa: ARG002
+    ) -> Array:
         """As `combine`, for a block."""
         return self.combine(parts)
 

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, best_of
+from trimtab.engine.products import row_products
 from trimtab.guard.rules import Guard
 
 HELD = 128  # images that others are compared with: the last that were no duplicates, learned or not
@@ -85,9 +86,13 @@ class Admission:
         to images, and the deviations above the median. `places` says where each image went in `held`, `nearest` which
         of those before it was nearest; -1: none.
         """
-        plain = np.ascontiguousarray(block.views[:, 0])
-        near = plain @ self.held.T
-        among = plain @ plain.T
+        plain = block.plain
+        among = block.among if block.queries is plain else plain @ plain.T
+        if len(block) == 1:
+            near: Array = np.empty((1, len(self.held)), np.float32)
+            row_products(self.held, plain[0], near[0])
+        else:
+            near = plain @ self.held.T
         details = np.zeros((len(plain), 3))
         self.places, self.nearest = np.full((2, len(plain)), -1, np.int64)
         _judge(
@@ -188,15 +193,13 @@ def _judge(
             continue
         kept = min(counts[JUDGED], len(held))
         nearest, usual = np.float32(-1), np.float32(0)
-        cosines = near[image, :kept]
-        for row in range(kept):
-            nearest = max(nearest, cosines[row])
-            usual += cosines[row]
-        usual /= max(kept, 1)
-        for row in range(kept):
-            if cosines[row] == nearest:
-                neighbors[image] = row
-                break
+        if kept > 0:
+            cosines = near[image, :kept]
+            neighbors[image] = best_of(cosines)
+            nearest = cosines[neighbors[image]]
+            for row in range(kept):
+                usual += cosines[row]
+            usual /= kept
         details[image, NEAREST] = nearest
         distance = max(1 - usual, (1 - figures[image, HIGHEST]) / 4)  # where all are equal, the text is a yardstick
         if kept > 0 and 1 - nearest < duplicates * distance:

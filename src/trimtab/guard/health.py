@@ -1,8 +1,11 @@
 """Health: what a stream notices of itself, without labels, over its last images.
 
-The figure that counts asks neighbors. If answers are better than zero-shot, images that lie next to each other get the
-same answer more often than the text gives them the same class; and where an answer differs from the text's, it is the
-one that the nearest image before it got. Where neither holds, adapting hurts: `smoothness` and `support` say so.
+Of the answers that differ from the text's, some are taken back because runs of classes speak against them (runs.py).
+Where that is most of them, adapting hurts.
+
+Two more figures ask neighbors. If answers are better than zero-shot, images that lie next to each other get the same
+answer more often than the text gives them the same class (`smoothness`); and where an answer differs from the text's,
+it is the one that the nearest image before it got (`support`).
 """
 
 from dataclasses import dataclass
@@ -16,9 +19,10 @@ from trimtab.engine.compiled import njit
 
 WINDOW = 256  # images that the figures speak of
 LEAST = 128  # images before they say anything
-HURTS, HELPS = (-0.02, 0.0), (0.0, 0.1)  # smoothness and support: both below the first; either above the second
+FLIPS = 16  # answers that differ from the text's, before the share of them that is taken back says anything
+HURTS, HELPS = 0.75, 0.5  # that share: from the first on adapting hurts, until it is below the second
 
-ANSWER, TEXT, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, AGREED = range(5)  # places in a row of the window
+ANSWER, TEXT, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, AGREED, TAKEN_BACK = range(6)  # places in a row of the window
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,9 @@ class HealthReport:
     flips: float  # share of answers that differ from zero-shot
     smoothness: float  # how much more often neighbors have equal answers than equal zero-shot classes
     support: float  # of the flips: share that the nearest image before confirms, less the share that it contradicts
-    hurts: bool  # neither smooth nor supported
+    taken_back: float  # of the flips: share that runs of classes speak against, so that the text answered
+    runs: float  # how probable it is that classes come in runs
+    hurts: bool  # most flips are taken back
     collapse: float  # distance (total variation) of the answers' classes from those of the first images
     drift: float  # distance (1 - cosine) of the mean image from that of the first images
     coverage: float | None  # share of classes that hold items
@@ -47,7 +53,7 @@ class Health:
     """The last answers, and what the first images were like."""
 
     def __init__(self, classes: int, dim: int, held: int) -> None:
-        self.window = np.zeros((WINDOW, 5), np.int64)
+        self.window = np.zeros((WINDOW, 6), np.int64)
         self.texts = np.full(held, -1, np.int64)  # zero-shot classes of the images that the admission holds
         self.answers = np.full(held, -1, np.int64)  # what the stream said of them
         self.first_answers: Doubles = np.zeros(classes)  # of the first images
@@ -64,15 +70,17 @@ class Health:
         block: Block,
         answers: NDArray[np.intp],
         agreed: NDArray[np.bool_],
+        taken_back: NDArray[np.bool_],
         places: NDArray[np.int64],
         nearest: NDArray[np.int64],
     ) -> None:
-        """The answers to a block's images; duplicates, which have no place, say nothing."""
+        """The method's answers to a block's images; duplicates, which have no place, say nothing."""
         _take_in(
             block.views[: len(answers), 0],
             np.asarray(block.labels[: len(answers)]),
             answers,
             agreed,
+            taken_back,
             places,
             nearest,
             self.window,
@@ -106,13 +114,19 @@ class Health:
         contradicted = flips[:, NEIGHBOR_ANSWER] == flips[:, TEXT]
         return float(confirmed.mean() - contradicted.mean())
 
+    def taken_back(self) -> float:
+        """Of the answers that differ from zero-shot: the share that is taken back; 0 where there are few."""
+        rows = self.known()
+        flips = int((rows[:, ANSWER] != rows[:, TEXT]).sum())
+        return float(rows[:, TAKEN_BACK].sum() / flips) if flips >= FLIPS else 0.0
+
     def hurts(self) -> bool:
-        """Whether adapting does harm, as far as neighbors can tell."""
-        return self.count[0] >= LEAST and self.smoothness() < HURTS[0] and self.support() < HURTS[1]
+        """Whether adapting does harm, as far as can be told."""
+        return self.count[0] >= LEAST and self.taken_back() >= HURTS
 
     def helps(self) -> bool:
         """Whether it does none any more: what brings the adapted answers back. Between the two, all stays as it is."""
-        return self.smoothness() >= HELPS[0] or self.support() >= HELPS[1]
+        return self.taken_back() < HELPS
 
     def collapse(self) -> float:
         """Total variation between the classes of the last answers and those of the first."""
@@ -135,6 +149,7 @@ def _take_in(
     texts: NDArray[np.int64],
     answers: NDArray[np.int64],
     agreed: NDArray[np.bool_],
+    taken_back: NDArray[np.bool_],
     places: NDArray[np.int64],
     nearest: NDArray[np.int64],
     window: NDArray[np.int64],
@@ -152,7 +167,7 @@ def _take_in(
         entry[ANSWER], entry[TEXT] = answers[row], texts[row]
         entry[NEIGHBOR_ANSWER] = held_answers[near] if near >= 0 else answers[row]
         entry[NEIGHBOR_TEXT] = held_texts[near] if near >= 0 else texts[row]
-        entry[AGREED] = agreed[row]
+        entry[AGREED], entry[TAKEN_BACK] = agreed[row], taken_back[row]
         held_answers[place], held_texts[place] = answers[row], texts[row]
         if count[0] < len(window):
             first_answers[answers[row]] += 1

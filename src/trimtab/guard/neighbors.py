@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
+from trimtab.engine.compiled import njit
+from trimtab.engine.kernels import best_of
 
 ITSELF = 0.999  # an image nearer than this to an item is the item: it says nothing
 
@@ -24,11 +26,33 @@ def contradicted(
     if len(images) <= least or len(rows) == 0:
         return gone
     labels = classes[rows]
-    cosines = bank.features[labels, slots] @ images.T
-    cosines[cosines > ITSELF] = -1
-    nearest = np.argpartition(-cosines, least - 1, axis=1)[:, :least]
-    said = answers[nearest]
-    lie_near = np.take_along_axis(cosines, nearest, axis=1).min(axis=1) >= near
-    against = (said == said[:, :1]).all(axis=1) & (said[:, 0] != labels) & (said[:, 0] >= 0) & lie_near
+    places = [bank.place_of(int(label)) for label in labels]
+    cosines = bank.rows[places, slots] @ images.T
+    against = np.zeros(len(rows), np.bool_)
+    _contradict(cosines, answers, labels, least, near, against)
     gone[labels[against], slots[against]] = True
     return gone
+
+
+@njit(nogil=True)
+def _contradict(
+    cosines: Array,
+    answers: NDArray[np.int64],
+    labels: NDArray[np.int64],
+    least: int,
+    near: float,
+    against: NDArray[np.bool_],
+) -> None:
+    """(n,): whether the `least` highest cosines (n, images) of an item are near, and all say one class, not its own."""
+    for item in range(len(cosines)):
+        row, said, alike = cosines[item], np.int64(-1), True
+        for k in range(len(row)):
+            if row[k] > ITSELF:
+                row[k] = -1
+        for nearest in range(least):
+            best = best_of(row)
+            if nearest == 0:
+                said = answers[best]
+            alike = alike and row[best] >= near and answers[best] == said
+            row[best] = -2
+        against[item] = alike and said >= 0 and said != labels[item]

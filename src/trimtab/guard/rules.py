@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from trimtab.engine.parameters import check, docstring, number, switch
+from trimtab.engine.parameters import check, docstring, number, slots, switch
 from trimtab.errors import TrimtabError
 
 
@@ -59,14 +59,14 @@ class Guard:
         False, about="Whether an image may be said to show none of the classes; it is then not learned."
     )
     fall_back: bool = switch(
-        False,
-        about="Whether zero-shot answers while neighbors say that adapting hurts (`Stream.health`); it saves streams "
-        "that break, and costs some that do not.",
+        True,
+        about="Whether the text answers where runs of classes speak against an adapted answer, and altogether while "
+        "they speak against most.",
     )
-    snapshots: bool = switch(
-        False,
-        about="Whether the last good state is kept, at twice the memory, and put back when zero-shot has had to answer "
-        "for long.",
+    snapshots: int = slots(
+        0,
+        about="Good states to keep, each as large as what is learned; when the text has had to answer altogether for "
+        "long, the last of them is put back, then the one before; 0: none.",
     )
 
     def __post_init__(self) -> None:

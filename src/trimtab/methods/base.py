@@ -10,6 +10,9 @@ from abc import ABC, abstractmethod
 from dataclasses import Field, asdict, dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image, Query
 from trimtab.engine.moving_text import RunningText
@@ -98,11 +101,12 @@ class Method(ABC):
         """
         return self.step(image, state)
 
-    def walk(self, block: Block, state: Any) -> dict[str, Array] | None:  # noqa: ARG002
-        """Take in a block's images one after the other and predict each: part name -> (B, C), as `step` would.
+    def walk(self, block: Block, state: Any, learned: NDArray[np.bool_]) -> dict[str, Array] | None:  # noqa: ARG002
+        """Open a block, take in its images one after the other and predict each: part name -> (B, C), as `step` would.
 
-        None, having done nothing, where there is no faster way than one step per image. It is not inherited: a subclass
-        that changes nothing but defaults may say `walk = Parent.walk`.
+        Of an image that is not `learned` (B,) from, the answer is the same, and the state is as before it. None, with
+        nothing written, where there is no faster way than one step per image. It is not inherited: a subclass that
+        changes nothing but defaults may say `walk = Parent.walk`.
         """
         return None
 

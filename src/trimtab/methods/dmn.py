@@ -29,6 +29,7 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
 from trimtab.engine.readouts import RetrievalCosines
 from trimtab.engine.state import State
+from trimtab.engine.tables import ReadOuts, Slots, Visit
 from trimtab.fusion import FusionChoice, fusion_choice
 from trimtab.methods.base import CacheMethod, WeighedMethod
 from trimtab.methods.facts import CACHE, EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, MethodInfo, Released, Templates
@@ -108,13 +109,14 @@ class DMN(CacheMethod, WeighedMethod):
         retrieved = image.logit_scale * state.retrieved.at(image)
         return {"text": image.probabilities, "dynamic": softmax(retrieved)}
 
-    def walk(self, block: Block, state: DMNState) -> dict[str, Array] | None:
+    def walk(self, block: Block, state: DMNState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
         """A block at once: all writes first, then the parts from what each image found."""
         if not self.writes_first:
             return None
-        bank, span = state.bank, state.bank.sections["memory"]
-        readouts = door.ReadOuts(door.NO_MEANS, door.NO_AFFINITIES, state.retrieved.compiled(), door.NO_PENALTIES)
-        _walk(bank.compiled(), readouts, span.start, span.stop, block.vote_labels, block.vote_entropies)
+        state.open(block)
+        bank, readouts, span = state.bank.compiled(), state.bank.readouts, state.bank.sections["memory"]
+        visit = state.bank.visit(learned)
+        _walk(bank, readouts, visit, span.start, span.stop, block.vote_labels, block.vote_entropies)
         retrieved = block.logit_scales[:, None] * state.retrieved.of_block()
         return {"text": block.probabilities, "dynamic": softmax(retrieved)}
 
@@ -126,8 +128,16 @@ class DMN(CacheMethod, WeighedMethod):
 
 @njit(nogil=True)
 def _walk(
-    bank: door.Slots, readouts: door.ReadOuts, start: int, stop: int, labels: NDArray[np.intp], entropies: Array
+    bank: Slots,
+    readouts: ReadOuts,
+    visit: Visit,
+    start: int,
+    stop: int,
+    labels: NDArray[np.intp],
+    entropies: Array,
 ) -> None:
     """`DMN.observe` for each image of a block."""
     for row in range(len(labels)):
-        door.offer(bank, readouts, start, stop, labels[row], row, entropies[row], bank.queries[row])
+        door.offer(bank, readouts, visit, start, stop, labels[row], row, entropies[row], bank.queries[row])
+        if not visit.learned[row]:
+            door.take_back(bank, readouts, visit, row)

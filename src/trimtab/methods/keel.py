@@ -137,15 +137,23 @@ class Keel(CacheMethod, WeighedMethod):
         ]
         return parts
 
-    def walk(self, block: Block, state: KeelState) -> dict[str, Array] | None:
-        """MCP's walk, then the memory's word, from one fit of the classes to the next."""
-        parts = self.mcp.walk(block, state.mcp)
+    def walk(self, block: Block, state: KeelState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
+        """MCP's walk, then the memory's word: stretches that no fit divides, nor an image that is not learned from."""
+        state.memory.open(block)
+        parts = self.mcp.walk(block, state.mcp, learned)
         if parts is None:
             return None
         whitened, first = np.empty_like(block.logits), 0
         while first < len(block):
-            rows = slice(first, min(first + state.memory.until_fit, len(block)))
-            whitened[rows] = self._learned(block, rows, {name: part[rows] for name, part in parts.items()}, state)
+            same = np.flatnonzero(learned[first:] != learned[first])
+            last = first + int(same[0]) if len(same) else len(block)
+            if learned[first]:
+                rows = slice(first, min(first + state.memory.until_fit, last))
+                whitened[rows] = self._learned(block, rows, {name: part[rows] for name, part in parts.items()}, state)
+            else:
+                rows = slice(first, last)
+                worth = np.full(last - first, self._worth(state))
+                whitened[rows] = self._spoken(block, rows, worth, state.memory)
             first = rows.stop
         return {**parts, "whitened": whitened}
 
@@ -167,9 +175,12 @@ class Keel(CacheMethod, WeighedMethod):
 
     def _whitened(self, image: Image, state: KeelState) -> Array:
         """(C,): what is multiplied to MCP's prediction, as probabilities."""
-        memory, reputation = state.memory, state.reputation
-        worth = np.array([reputation.trust(memory.agreement) * reputation.witness()])
-        return self._spoken(image.block, slice(image.row, image.row + 1), worth, memory)[0]
+        worth = np.array([self._worth(state)])
+        return self._spoken(image.block, slice(image.row, image.row + 1), worth, state.memory)[0]
+
+    def _worth(self, state: KeelState) -> float:
+        """Trust times witness, as an image finds them now."""
+        return state.reputation.trust(state.memory.agreement) * state.reputation.witness()
 
     def _spoken(self, block: Block, rows: slice, worth: Doubles, memory: WhitenedMemory) -> Array:
         """(n, C): the same for some images of the open block; `worth` is trust times witness."""

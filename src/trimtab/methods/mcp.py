@@ -19,19 +19,23 @@ NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
-from trimtab.engine.equations import affinity, softmax
+from trimtab.engine.equations import affinity
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
+from trimtab.engine.wide import WideBank
+from trimtab.engine.wide_readouts import WideMeanProducts, WideNegativePenalties
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
-from trimtab.methods.three_caches_walk import prototype_and_retrieval
+from trimtab.methods.three_caches_walk import Figures, looks_of, prototype_and_retrieval, walk
 from trimtab.task import Task
 
 
@@ -80,31 +84,59 @@ class MCP(ThreeCacheMethod):
     def predict(self, image: Image, state: MCPState) -> dict[str, Array]:
         """The three parts: what the text says, what the prototypes say, what the retrieved items say."""
         caches = state.caches
-        against = caches.penalties.at(image)
-        retrieved = image.logit_scale * caches.retrieved.at(image)
-        return {
-            "text": image.vote,
-            "prototype": softmax(image.logits + self._prototype_term(image, state) - against),  # Eq. 4
-            "retrieval": softmax(retrieved),  # Eq. 3
-        }
+        prototype, retrieval = prototype_and_retrieval(
+            image.logits[None],
+            (self._prototype_term(image, state) - caches.penalties.at(image))[None],
+            np.array([image.logit_scale], np.float32),
+            caches.retrieved.at(image)[None],
+        )
+        return {"text": image.vote, "prototype": prototype[0], "retrieval": retrieval[0]}
 
-    def walk(self, block: Block, state: MCPState) -> dict[str, Array] | None:
-        """A block at once: all writes first, then the parts from what each image found."""
-        if not self.writes_first:
+    def walk(self, block: Block, state: MCPState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
+        """A block at once, in one compiled loop."""
+        wide = isinstance(state.caches.bank, WideBank)
+        if not self.writes_first or (wide and not learned.all()):
             return None
+        state.open(block)
+        if wide:
+            return self._walk_wide(block, state)
+        caches, bank = state.caches, state.caches.bank
+        prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
+        figures = Figures(caches.clarity.figures, state.strength.figures, *self._speech)
+        walk(
+            bank.compiled(),
+            bank.readouts,
+            bank.visit(learned),
+            looks_of(block),
+            self.rules,
+            figures,
+            prototype,
+            retrieval,
+        )
+        return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
+
+    @cached_property
+    def _speech(self) -> tuple[bool, np.float32, np.float32]:
+        """How the prototypes speak, as compiled loops take it: matched or not, alpha and beta of A(x)."""
+        alpha, beta = self.affinity
+        return self.prototype_term == "matched", np.float32(alpha), np.float32(beta)
+
+    def _walk_wide(self, block: Block, state: MCPState) -> dict[str, Array]:
+        """Where slots come and go, images are written one by one; the parts of the block are still made at once."""
         caches = state.caches
-        since = caches.walk(block, self)
-        if isinstance(state.temper, TextTemper):
-            state.temper.take_in(block[-1])
-        cosines = caches.visual.of_block()
+        assert isinstance(caches.visual, WideMeanProducts)
+        assert isinstance(caches.penalties, WideNegativePenalties)
+        for image in block:
+            caches.write(image, self)
+        cosines, since = caches.visual.of_block(), caches.visual.since
         if self.prototype_term == "matched":
             term = state.strength.walk(block.probabilities, block.logits, cosines, since)
         else:
             holds_items = since <= np.arange(len(block))[:, None]
             term = affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
-        prototype, retrieval = prototype_and_retrieval(
-            block.logits, term, block.logit_scales, caches.penalties.compiled(), caches.retrieved.compiled()
-        )
+        caches.penalties.take_off(term)
+        retrieved = caches.retrieved.of_block()
+        prototype, retrieval = prototype_and_retrieval(block.logits, term, block.logit_scales, retrieved)
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     def _prototype_term(self, image: Image, state: MCPState) -> Array:

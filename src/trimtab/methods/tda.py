@@ -32,6 +32,7 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, slots
 from trimtab.engine.readouts import AffinitySums, NegativePenalties
 from trimtab.engine.state import State
+from trimtab.engine.tables import ReadOuts, Slots, Visit
 from trimtab.engine.wide import WideBank
 from trimtab.engine.wide_readouts import kind_for
 from trimtab.methods.base import CacheMethod
@@ -174,18 +175,22 @@ class TDA(CacheMethod):
         """One part: the softmax of the adapted logits."""
         return {"adapted": softmax(self.logits(image, state))}
 
-    def walk(self, block: Block, state: TDAState) -> dict[str, Array] | None:
+    def walk(self, block: Block, state: TDAState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
         """A block at once: all writes first, then the logits from what each image found."""
-        if not self.writes_first:
-            return None
         plain, bank = self.query == "plain", state.bank
-        if isinstance(bank, WideBank):  # whose slots come and go; the parts of a block are still made at once
+        wide = isinstance(bank, WideBank)
+        if not self.writes_first or (wide and not learned.all()):
+            return None
+        state.open(block)
+        if wide:  # whose slots come and go; the parts of a block are still made at once
             for image in block:
                 self.observe(image, state)
             return self._parts_of(block, state)
+        slots, readouts = bank.compiled(), bank.readouts
         _walk(
-            bank.compiled(),
-            door.ReadOuts(door.NO_MEANS, state.support.compiled(), door.NO_RETRIEVED, state.penalties.compiled()),
+            slots,
+            readouts,
+            bank.visit(learned),
             bank.sections["negative"].start,
             bank.sections["negative"].stop,
             block.labels,
@@ -227,8 +232,9 @@ class TDA(CacheMethod):
 
 @njit(nogil=True)
 def _walk(
-    bank: door.Slots,
-    readouts: door.ReadOuts,
+    bank: Slots,
+    readouts: ReadOuts,
+    visit: Visit,
     negative: int,
     stop: int,
     labels: NDArray[np.intp],
@@ -241,6 +247,8 @@ def _walk(
     bits = np.log2(probabilities.shape[1])
     for row in range(len(labels)):
         label, score, payload = labels[row], entropies[row], probabilities[row]
-        door.offer(bank, readouts, 0, negative, label, row, score, payload)
+        door.offer(bank, readouts, visit, 0, negative, label, row, score, payload)
         if entropy_low < score / bits < entropy_high:
-            door.offer(bank, readouts, negative, stop, label, row, score, payload)
+            door.offer(bank, readouts, visit, negative, stop, label, row, score, payload)
+        if not visit.learned[row]:
+            door.take_back(bank, readouts, visit, row)

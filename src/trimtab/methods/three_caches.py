@@ -21,28 +21,25 @@ once, as the paper's text says; in the released program only when its class is n
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Block, Image, Query
+from trimtab.engine.block import Image, Query
 from trimtab.engine.clarity import Clarity
-from trimtab.engine.door import ReadOuts
-from trimtab.engine.equations import entropy, normalized_entropy, softmax
+from trimtab.engine.equations import normalized_entropy
+from trimtab.engine.kernels import best_of, softmax_in_place
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, number_or_none, slots, switch
 from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
-from trimtab.engine.wide import WideBank
 from trimtab.engine.wide_readouts import kind_for
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import CacheMethod, WeighedMethod
 from trimtab.methods.facts import EVERYDAY, RENDITIONS, SPECIFIC_TEMPLATES, Templates
-from trimtab.methods.three_caches_walk import Rules, looks_of, walk
+from trimtab.methods.three_caches_walk import Rules
 from trimtab.task import Task
 
 # The authors' alpha and beta of A(x), by data set.
@@ -205,6 +202,23 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
             beta if self.positive_beta is None else float(self.positive_beta),
         )
 
+    @cached_property
+    def rules(self) -> Rules:
+        """What the caches ask, as compiled loops take it; slot 0 holds the text prototype."""
+        align = 1 + self.entropy_slots
+        negative = align + self.align_slots
+        return Rules(
+            1,
+            align,
+            negative,
+            negative + self.negative_slots,
+            float(self.entropy_low),
+            float(self.entropy_high),
+            float(self.center_weight),
+            self.promotion,
+            self.query == "plain",
+        )
+
     def new_caches(self, task: Task) -> "ThreeCaches":
         """Empty caches."""
         return ThreeCaches.empty(self, task)
@@ -240,7 +254,14 @@ class ThreeCaches(State):
         """No items beside the text prototypes."""
         sections = {"entropy": rules.entropy_slots, "align": rules.align_slots, "negative": rules.negative_slots}
         kind = kind_for(task.classes)
-        bank = kind.bank(task.classes, task.dim, sections, anchors=task.text_prototypes, lifetime=rules.lifetime)
+        bank = kind.bank(
+            task.classes,
+            task.dim,
+            sections,
+            anchors=task.text_prototypes,
+            lifetime=rules.lifetime,
+            one_feature_per_image=rules.query == "plain",
+        )
         items = slice(1, bank.sections["align"].stop)
         return cls(
             bank=bank,
@@ -260,7 +281,7 @@ class ThreeCaches(State):
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
-        self.bank.grow_older(image.label, bool(self.clarity.take_in(image.logits[None])[0]))
+        self.bank.grow_older(image.label, self.clarity.take_in(image.logits))
         # The align test uses the visual prototype as it was before this image, so it comes before any write.
         align_slot = self._align_slot(image, rules)
         self.bank.offer("entropy", image.label, image, image.entropy)
@@ -269,35 +290,6 @@ class ThreeCaches(State):
             self.bank.write(image.vote_label, align_slot, image, image.vote_entropy, feature=plain)
         if _is_uncertain(image.entropy, image, rules):
             self._reflect(image, rules)
-
-    def walk(self, block: Block, rules: ThreeCacheMethod) -> NDArray[np.int64]:
-        """`write` for each image of the open block, compiled; (C,): since which image a class holds items.
-
-        Each image's column of the read-outs is then what it found after its own writes.
-        """
-        if isinstance(self.bank, WideBank):  # whose slots come and go; the parts of a block are still made at once
-            for image in block:
-                self.write(image, rules)
-            return self.visual.compiled().since
-        spans = self.bank.sections
-        means = self.visual.compiled()
-        walk(
-            self.bank.compiled(),
-            ReadOuts(means, self.reflected.compiled(), self.retrieved.compiled(), self.penalties.compiled()),
-            looks_of(block, self.clarity.take_in(block.logits)),
-            Rules(
-                spans["entropy"].start,
-                spans["align"].start,
-                spans["negative"].start,
-                spans["negative"].stop,
-                float(rules.entropy_low),
-                float(rules.entropy_high),
-                float(rules.center_weight),
-                rules.promotion,
-                rules.query == "plain",
-            ),
-        )
-        return means.since
 
     def _align_slot(self, image: Image, rules: ThreeCacheMethod) -> int | None:
         """Where the align cache would take the image.
@@ -324,8 +316,9 @@ class ThreeCaches(State):
 
     def _reflect(self, image: Image, rules: ThreeCacheMethod) -> None:
         """The reflecting mechanism: ask the entropy cache again before trusting an uncertain image as a negative."""
-        probabilities = softmax(image.logits + self.reflected.at(image))
-        label, calibrated = int(probabilities.argmax()), float(entropy(probabilities))
+        probabilities = image.logits + self.reflected.at(image)
+        calibrated = float(softmax_in_place(probabilities))
+        label = int(best_of(probabilities))
         if _is_uncertain(calibrated, image, rules):  # case 1: still uncertain, a negative item
             self.bank.offer("negative", label, image, calibrated, payload=probabilities)
         elif normalized_entropy(calibrated, len(image.logits)) <= rules.entropy_low:  # case 2: certain now, promoted

@@ -1,8 +1,7 @@
-"""The three caches' rules for a whole block, compiled: `ThreeCaches.write` image after image, and the same writes.
+"""MCP for a whole block, compiled: `MCP.step` image after image, the same writes and the same parts.
 
-What the caches do with an image depends on the text and on the caches, never on how the parts are weighed. So a block
-is written first; each column of a read-out's table is then what its image found, and the parts follow for all images
-at once.
+Each image is offered to the caches; what it then finds in its column of the read-outs' tables gives its parts. An image
+that is not to be learned from finds the same, and then everything that it changed is put back.
 """
 
 from typing import NamedTuple
@@ -11,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine import door
-from trimtab.engine.arrays import Array
+from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.block import Block
+from trimtab.engine.clarity import is_clear
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, softmax_into
+from trimtab.engine.kernels import VECTORIZE, best_of, exp, softmax_in_place
+from trimtab.engine.products import dot
+from trimtab.engine.tables import ReadOuts, Slots, Visit
+from trimtab.fusion.strength import learn_strength, slope_of, usual_of
 
 
 class Rules(NamedTuple):
@@ -36,57 +39,105 @@ class Looks(NamedTuple):
 
     plain: Array  # (B, d)
     logits: Array  # (B, C)
+    scales: Array  # (B,)
+    probabilities: Array  # (B, C)
     labels: NDArray[np.intp]  # (B,)
     entropies: Array  # (B,)
     vote_labels: NDArray[np.intp]  # (B,)
     vote_entropies: Array  # (B,)
-    clear: NDArray[np.bool_]  # (B,): whether the text is as clear as it used to be
 
 
-def looks_of(block: Block, clear: NDArray[np.bool_]) -> Looks:
+def looks_of(block: Block) -> Looks:
     """The block as the loop takes it."""
     return Looks(
-        np.ascontiguousarray(block.views[:, 0]),
+        block.plain,
         block.logits,
+        block.logit_scales,
+        block.probabilities,
         block.labels,
         block.entropies,
         block.vote_labels,
         block.vote_entropies,
-        clear,
     )
 
 
+class Figures(NamedTuple):
+    """The running figures that an image changes, and how the prototypes speak."""
+
+    clarity: Doubles
+    strength: Doubles
+    matched: bool  # the prototype term: linear with a strength that is found, or the paper's A(x)
+    alpha: np.float32  # of A(x)
+    beta: np.float32
+
+
 @njit(nogil=True)
-def walk(bank: door.Slots, readouts: door.ReadOuts, looks: Looks, rules: Rules) -> None:
-    """Offer each image of the block to the entropy cache, the align cache and, if uncertain, the negative cache."""
+def walk(
+    bank: Slots,
+    readouts: ReadOuts,
+    visit: Visit,
+    looks: Looks,
+    rules: Rules,
+    figures: Figures,
+    prototype: Array,
+    retrieval: Array,
+) -> None:
+    """Take in each image of the block and write its parts, (B, C) both."""
     classes = looks.logits.shape[1]
-    probabilities = np.empty(classes, np.float32)
-    bits = np.log2(classes)
+    scratch = np.empty(classes, np.float32)
+    clarity, strength = figures.clarity.copy(), figures.strength.copy()
     for row in range(len(looks.plain)):
-        label, entropy = looks.labels[row], looks.entropies[row]
-        bank.arrivals[label] += looks.clear[row]
-        bank.closed[0] = bank.lifetime > 0 and not looks.clear[row]
-        # The align test uses the visual prototype as it was before this image, so it comes before any write.
-        align_slot = _align_slot(bank, looks, rules, row)
-        door.offer(bank, readouts, rules.entropy_start, rules.align_start, label, row, entropy, probabilities)
-        if align_slot != door.NOWHERE:
-            door.write(
-                bank,
-                readouts,
-                looks.vote_labels[row],
-                align_slot,
-                row,
-                looks.vote_entropies[row],
-                looks.plain[row],
-                rules.stores_queries,
-                probabilities,
-            )
-        if rules.entropy_low < entropy / bits < rules.entropy_high:
-            _reflect(bank, readouts, looks, rules, row, bits, probabilities)
+        label = looks.labels[row]
+        before = bank.arrivals[label]
+        if not visit.learned[row]:
+            clarity[:], strength[:] = figures.clarity, figures.strength
+        _write(bank, readouts, visit, looks, rules, figures, row, scratch)
+        _parts(readouts, looks, figures, row, scratch, prototype[row], retrieval[row])
+        if not visit.learned[row]:
+            door.take_back(bank, readouts, visit, row)
+            bank.arrivals[label] = before
+            figures.clarity[:], figures.strength[:] = clarity, strength
+
+
+@njit(nogil=True)
+def _write(
+    bank: Slots,
+    readouts: ReadOuts,
+    visit: Visit,
+    looks: Looks,
+    rules: Rules,
+    figures: Figures,
+    row: int,
+    probabilities: Array,
+) -> None:
+    """Offer an image to the entropy cache, the align cache and, if uncertain, the negative cache."""
+    bits = np.log2(looks.logits.shape[1])
+    label, entropy = looks.labels[row], looks.entropies[row]
+    clear = is_clear(looks.logits[row], figures.clarity)
+    bank.arrivals[label] += clear
+    bank.closed[0] = bank.lifetime > 0 and not clear
+    # The align test uses the visual prototype as it was before this image, so it comes before any write.
+    align_slot = _align_slot(bank, looks, rules, row)
+    door.offer(bank, readouts, visit, rules.entropy_start, rules.align_start, label, row, entropy, probabilities)
+    if align_slot != door.NOWHERE:
+        door.write(
+            bank,
+            readouts,
+            visit,
+            looks.vote_labels[row],
+            align_slot,
+            row,
+            looks.vote_entropies[row],
+            looks.plain[row],
+            rules.stores_queries,
+            probabilities,
+        )
+    if rules.entropy_low < entropy / bits < rules.entropy_high:
+        _reflect(bank, readouts, visit, looks, rules, row, bits, probabilities)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _align_slot(bank: door.Slots, looks: Looks, rules: Rules, row: int) -> int:
+def _align_slot(bank: Slots, looks: Looks, rules: Rules, row: int) -> int:
     """Where the align cache would take the image: see `ThreeCaches._align_slot`."""
     label, plain = looks.vote_labels[row], looks.plain[row]
     occupied = bank.occupied[label]
@@ -104,20 +155,21 @@ def _align_slot(bank: door.Slots, looks: Looks, rules: Rules, row: int) -> int:
     arriving_center = w * arriving_sum / count + (1 - w) * _product(bank, rules, label, 0, row, plain)  # Eq. 2
     leaving_center = w * leaving_sum / count + (1 - w) * leaving[0]
     # Squared distances to the center, less |mu|^2, which both share.
-    nearer = door.dot(plain, plain) - 2 * arriving_center < leaving[slot] - 2 * leaving_center
+    nearer = dot(plain, plain) - 2 * arriving_center < leaving[slot] - 2 * leaving_center
     return slot if nearer else door.NOWHERE
 
 
 @njit(nogil=True)
-def _product(bank: door.Slots, rules: Rules, label: int, slot: int, row: int, plain: Array) -> np.float32:
+def _product(bank: Slots, rules: Rules, label: int, slot: int, row: int, plain: Array) -> np.float32:
     """Of the image's plain view with an item; known already where that view stands for the image."""
-    return bank.products[label, slot, row] if rules.stores_queries else door.dot(bank.features[label, slot], plain)
+    return bank.products[label, slot, row] if rules.stores_queries else dot(bank.features[label, slot], plain)
 
 
 @njit(nogil=True, inline="always")
 def _reflect(
-    bank: door.Slots,
-    readouts: door.ReadOuts,
+    bank: Slots,
+    readouts: ReadOuts,
+    visit: Visit,
     looks: Looks,
     rules: Rules,
     row: int,
@@ -128,30 +180,51 @@ def _reflect(
     reflected = readouts.affinities.table
     for c in range(len(probabilities)):
         probabilities[c] = looks.logits[row, c] + reflected[c, row]
-    calibrated = softmax_into(probabilities, probabilities)
-    label = int(probabilities.argmax())
+    calibrated = softmax_in_place(probabilities)
+    label = best_of(probabilities)
     if rules.entropy_low < calibrated / bits < rules.entropy_high:  # case 1: still uncertain, a negative item
-        door.offer(bank, readouts, rules.negative_start, rules.stop, label, row, calibrated, probabilities)
+        door.offer(bank, readouts, visit, rules.negative_start, rules.stop, label, row, calibrated, probabilities)
     elif calibrated / bits <= rules.entropy_low and rules.promotion:  # case 2: certain now, promoted
-        door.offer(bank, readouts, rules.entropy_start, rules.align_start, label, row, calibrated, probabilities)
-
-
-def prototype_and_retrieval(
-    logits: Array, term: Array, scales: Array, penalties: door.Penalties, retrieved: door.Retrieved
-) -> tuple[Array, Array]:
-    """(B, C) each: what prototypes and retrieval say of a block's images, the former with its `term` (B, C)."""
-    prototype, retrieval = np.empty_like(logits), np.empty_like(logits)
-    _parts(logits, term, scales, penalties.table, retrieved.table, prototype, retrieval)
-    return prototype, retrieval
+        door.offer(bank, readouts, visit, rules.entropy_start, rules.align_start, label, row, calibrated, probabilities)
 
 
 @njit(nogil=True)
 def _parts(
-    logits: Array, term: Array, scales: Array, against: Array, retrieved: Array, prototype: Array, retrieval: Array
+    readouts: ReadOuts, looks: Looks, figures: Figures, row: int, cosines: Array, prototype: Array, retrieval: Array
 ) -> None:
-    for row in range(len(logits)):
-        for c in range(logits.shape[1]):
-            prototype[row, c] = logits[row, c] + term[row, c] - against[c, row]
-            retrieval[row, c] = scales[row] * retrieved[c, row]
-        softmax_into(prototype[row], prototype[row])  # Eq. 4
-        softmax_into(retrieval[row], retrieval[row])  # Eq. 3
+    """What the prototypes and the retrieved items say of an image that has been written, (C,) each."""
+    visual, present, against = readouts.means.table, readouts.means.present, readouts.penalties.table
+    retrieved, logits, scale = readouts.retrieved.table, looks.logits[row], looks.scales[row]
+    for c in range(len(cosines)):
+        cosines[c] = visual[c, row]
+        prototype[c] = logits[c] - against[c, row]
+        retrieval[c] = scale * retrieved[c, row]
+    if figures.matched:
+        learn_strength(figures.strength, looks.probabilities[row], logits, cosines, present)
+        slope, usual = np.float32(slope_of(figures.strength, len(cosines))), np.float32(usual_of(figures.strength))
+        for c in range(len(cosines)):
+            prototype[c] += slope * (cosines[c] - usual) if present[c] else np.float32(0)
+    else:
+        for c in range(len(cosines)):  # Eq. 4, first term: A(<f, v_c>)
+            term = figures.alpha * exp(figures.beta * (cosines[c] - np.float32(1)))
+            prototype[c] += term if present[c] else np.float32(0)
+    softmax_in_place(prototype)  # Eq. 4
+    softmax_in_place(retrieval)  # Eq. 3
+
+
+def prototype_and_retrieval(logits: Array, term: Array, scales: Array, retrieved: Array) -> tuple[Array, Array]:
+    """(B, C) each: the same for images that have been written before.
+
+    `term` is what prototypes and negative items add to the text's logits, `retrieved` the retrieval's cosines, (B, C)
+    both. One image goes the same way as a block, so that its answer is the same, bit for bit.
+    """
+    prototype, retrieval = logits + term, scales[:, None] * retrieved
+    _softmax_of_both(prototype, retrieval)
+    return prototype, retrieval
+
+
+@njit(nogil=True)
+def _softmax_of_both(prototype: Array, retrieval: Array) -> None:
+    for row in range(len(prototype)):
+        softmax_in_place(prototype[row])  # Eq. 4
+        softmax_in_place(retrieval[row])  # Eq. 3

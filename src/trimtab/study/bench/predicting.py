@@ -98,10 +98,12 @@ class Overheard:
         self._told += [] if sure is None else [np.array([sure])]
         return self._fusion.step(parts, sure)
 
-    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
+    def walk(
+        self, parts: Mapping[str, Array], sure: Doubles | None = None, learned: NDArray[np.bool_] | None = None
+    ) -> Array:
         """As the fusion."""
         self._told += [] if sure is None else [sure]
-        return self._fusion.walk(parts, sure)
+        return self._fusion.walk(parts, sure, learned)
 
 
 def weigh(
