@@ -1,0 +1,108 @@
+"""What the pages show of a stream: plain values, taken from a tenant, that templates write down."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from trimtab.serve.access import Role
+from trimtab.serve.history import WINDOW
+from trimtab.serve.page.words import count, percent
+from trimtab.serve.records import Answer
+from trimtab.serve.tenant import Tenant
+
+CLASSES = 12  # in the class balance; the rest is counted
+LATEST = 8  # bins of the history that "the latest images" means
+TOP = 5
+
+Shown = dict[str, Any]
+
+
+def stream(tenant: Tenant, role: Role) -> Shown:
+    """What every page of a stream says of it."""
+    settings, snapshots = tenant.settings, tenant.snapshots()
+    return {
+        "name": settings.name,
+        "mode": tenant.mode,
+        "seen": tenant.summary()["seen"],
+        "method": settings.method,
+        "encoder": settings.encoder,
+        "labels": settings.labels,
+        "guard": settings.guard,
+        "thumbnails": settings.thumbnails,
+        "snapshot_every": settings.snapshot_every,
+        "snapshots": snapshots,
+        "last_snapshot": snapshots[0] if snapshots else None,
+        "admin": role == "admin",
+        "pictures": settings.thumbnails and role == "admin",  # they may show what only admins should see
+        "trouble": tenant.trouble,
+    }
+
+
+def tiles(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Shown]:
+    """The figures at the top; none of them is an accuracy."""
+    latest = {name: history[name][-LATEST:] for name in ("agreement", "flips", "learned")}
+    means = {name: sum(values) / len(values) if values else None for name, values in latest.items()}
+    images = min(history["total"], LATEST * history["images_per_bin"])
+    window = f"of the last {count(images)} images" if images else "no image yet"
+    return [
+        {"name": "Agreement", "value": percent(means["agreement"]), "hint": f"{window}: all parts name one class"},
+        {"name": "Flips", "value": percent(means["flips"]), "hint": f"{window}: not zero-shot's answer"},
+        {"name": "Learned", "value": percent(means["learned"]), "hint": f"{window}; the rest was held back"},
+        {"name": "Coverage", "value": percent(health.get("coverage")), "hint": "of the classes hold images"},
+        {"name": "Corrections", "value": count(history["corrections"]), "hint": "by people"},
+    ]
+
+
+def balance(history: Mapping[str, Any]) -> Shown:
+    """The classes' shares now, and of the first answers."""
+    given, total = history["balance"], history["total"]
+    rows = [
+        {"label": label, "now": now, "first": first}
+        for label, now, first in zip(given["labels"], given["now"], given["first"], strict=True)
+    ]
+    if len(rows) > CLASSES:
+        rows = sorted((row for row in rows if row["now"] or row["first"]), key=lambda row: -max(row["now"], row["first"]))
+    shown, window = rows[:CLASSES], min(total, WINDOW)
+    return {
+        "rows": shown if total else [],
+        "more": len(rows) - len(shown),
+        "images": window,
+        "first": window if total > window else 0,
+        "scale": max((max(row["now"], row["first"]) for row in shown), default=1.0) or 1.0,
+    }
+
+
+def images(entries: Iterable[Mapping[str, Any]]) -> list[Shown]:
+    """Answers that the stream gave, for cards and strips."""
+    return [
+        {
+            **entry,
+            "position": position_of(entry["id"]),
+            "zero_shot": entry["zero_shot"]["label"],
+            "zero_score": entry["zero_shot"]["score"],
+            "parts": [(part, guess["label"]) for part, guess in entry["parts"].items()],
+            "flip": entry["label"] != entry["zero_shot"]["label"],
+        }
+        for entry in entries
+    ]
+
+
+def position_of(image: str) -> int:
+    """The position in the stream that an image's id tells, counted from 1 as people do."""
+    return int(image.rpartition("-")[2]) + 1
+
+
+def answer(found: Answer, labels: Sequence[str], *, learn: bool) -> Shown:
+    """An answer to an image that somebody tried."""
+    best = sorted(range(len(labels)), key=lambda label: -float(found.probabilities[label]))[:TOP]
+    return {
+        "label": "none of these" if found.unknown else found.label,
+        "score": found.doubt if found.unknown else found.score,
+        "zero_shot": found.zero_shot,
+        "flip": found.flipped,
+        "adapted": [{"label": labels[label], "score": float(found.probabilities[label])} for label in best],
+        "parts": found.parts,
+        "learned": found.learned,
+        "asked_to_learn": learn,
+        "why_not": found.why_not,
+        "seen": found.seen,
+    }
