@@ -56,6 +56,7 @@ class Tenant:
         self.events = Listeners()
         self._keeper = Keeper(self._place.snapshots, self.settings, self.events)
         self._thumbnails = Thumbnails(self._place.thumbnails)
+        self.trouble = ""  # why the last images were not learned, where the disk is the reason
         self._summary: dict[str, Any] = {"seen": None, "mode": None, "total": None, "version": None, "agreement": None}
 
     @classmethod
@@ -338,6 +339,7 @@ class Tenant:
                         plan.learned(ledger.commit(plan.records))
                 except OSError as error:
                     why_not = f"Nothing was learned: {reason(error)}"
+                self.trouble = why_not
             plan.look(why_not, self._next_look)
         except BaseException as error:
             for group in groups:

@@ -52,5 +52,8 @@ class Desk:
         return self.hub.get(name), role
 
     def summary(self, name: str) -> dict[str, Any]:
-        """A stream in a line."""
-        return self.hub.summary(name)
+        """A stream in a line; one that sleeps is not woken."""
+        tenant = self.hub.get(name)
+        settings = tenant.settings
+        about = {"method": settings.method, "encoder": settings.encoder, "classes": len(settings.labels)}
+        return {**tenant.summary(), **about, "trouble": tenant.trouble}
