@@ -1,21 +1,19 @@
 """A real server for the page's tests: real streams, real HTTP, and an encoder that knows colors."""
 
 import io
-import socket
-import threading
-import time
 from contextlib import contextmanager
 
 import httpx
 import numpy as np
-import uvicorn
 from PIL import Image
 from tiny_encoder import COLORS, ColorEncoder
 
 from trimtab.serve import Hub, Request, StreamSettings
 from trimtab.serve.access import Access
 from trimtab.serve.app import make_app
+from trimtab.serve.limits import Limits
 from trimtab.serve.pool import EncoderPool
+from trimtab.serve.running import run_in_thread
 
 LABELS = tuple(COLORS)
 NO_GAP = {"gap": 0, "strange": 0}  # colors in pictures and in words are in one cone
@@ -42,43 +40,20 @@ class Served:
     """A server on a free port of this machine, in a thread."""
 
     def __init__(self, folder, access=None):
-        self.folder, self.access = folder, access or Access()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.folder, self.access, self.port = folder, access or Access(), 0
         self.start()
 
     def start(self):
         self.hub = Hub.open(self.folder)
         encoders = EncoderPool(lambda _: ColorEncoder(), allowed=("colors",), lanes=1)
-        config = uvicorn.Config(
-            make_app(self.hub, encoders, access=self.access),
-            port=self.port,
-            log_level="error",
-            log_config=None,
-            timeout_graceful_shutdown=1,
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            assert self._thread.is_alive()
-            time.sleep(0.01)
-
-    def stop(self):
-        self._server.should_exit = self._server.force_exit = True
-        self._thread.join()
-        self.hub.close()
+        self.app = make_app(self.hub, encoders, access=self.access)
+        self.port, self.stop = run_in_thread(self.app, Limits(), port=self.port)
+        self.url = f"http://127.0.0.1:{self.port}"
 
     def stream(self, name="colors", images=0, **settings):
         """A stream that has seen some images."""
-        encoder = ColorEncoder()
         given = {"encoder": "colors", "method": "mcp", "thumbnails": True, "fsync": "never", "guard_parameters": NO_GAP}
-        given |= settings
-        tenant = self.hub.create(
-            StreamSettings(name=name, labels=LABELS, **given), encoder.encode_texts(LABELS), encoder.logit_scale
-        )
+        tenant = self.app.state.service.add(StreamSettings(name=name, labels=LABELS, **(given | settings)))
         self.show(tenant, images)
         return tenant
 

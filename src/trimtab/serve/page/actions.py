@@ -52,7 +52,7 @@ def resume(tenant: Tenant, form: FormData) -> Done:
 
 def feedback(tenant: Tenant, form: FormData) -> Done:
     """Say what an image shows."""
-    image, label = field(form, "id"), field(form, "label")
+    image, label = field(form, "id"), field(form, "label") or field(form, "other")
     found = tenant.feedback(image, label)
     became = "it stands for that class now" if found.placed else "it is noted, but its features are no longer known"
     page = form.get("page")

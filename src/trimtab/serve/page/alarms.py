@@ -15,7 +15,7 @@ BEYOND_CHANCE = 0.1  # by which class shares must differ more than chance explai
 
 
 class Alarm(NamedTuple):
-    """What fired and why. `kind` is "bad", "warn" or "note"."""
+    """What fired and why. `kind` is "bad" or "warn"."""
 
     kind: str
     title: str
@@ -23,21 +23,24 @@ class Alarm(NamedTuple):
 
 
 REFUSED = {
-    "duplicate": "Near-duplicates of images shortly before: a burst, a retry or a flood. They are answered, not learned.",
-    "strange": "Images far closer to a text than the stream's others are, as crafted ones would be.",
-    "quota": "Their source has sent too large a share of what was learned.",
-    "unknown": "They seem to show none of the classes.",
+    "duplicate": "nearly an image shortly before: a burst, a retry or a flood",
+    "strange": "far closer to a text than the others, as crafted images are",
+    "quota": "their source has sent too large a share",
+    "unknown": "they seem to show none of the classes",
 }
 
 
 def alarms(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Alarm]:
     """What fired, the gravest first."""
-    found = [*_guards(health), *_figures(history)]
-    for reason, images in sorted(health.get("refused", {}).items(), key=lambda item: -item[1]):
-        if images:
-            found.append(Alarm("note", f"{images:,} not learned: {reason}", REFUSED.get(reason, "")))
-    order = ("bad", "warn", "note")
-    return sorted(found, key=lambda alarm: order.index(alarm.kind))
+    return sorted([*_guards(health), *_figures(history)], key=lambda alarm: alarm.kind)
+
+
+def refused(health: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """How many images each guard has held back, and why."""
+    return [
+        {"reason": reason, "images": images, "text": REFUSED.get(reason, "")}
+        for reason, images in health.get("refused", {}).items()
+    ]
 
 
 def _guards(health: Mapping[str, Any]) -> list[Alarm]:

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from trimtab.errors import TrimtabError
 from trimtab.serve.page import shown
 from trimtab.serve.page.actions import ACTIONS, Action
-from trimtab.serve.page.alarms import alarms
+from trimtab.serve.page.alarms import alarms, refused
 from trimtab.serve.page.check_page import check_picture, show_check
 from trimtab.serve.page.desk import Desk
 from trimtab.serve.page.login import log_in, log_out, show_login
@@ -23,7 +23,7 @@ from trimtab.serve.page.safety import refuse_unproven, token_of
 from trimtab.serve.page.trial import show_trial, tried
 from trimtab.serve.problems import problem_of
 
-STREAMS, FLIPS, CLASSES, EVENTS, RECENT = 25, 24, 10, 6, 18  # per page
+STREAMS, FLIPS, CLASSES, EVENTS, RECENT = 25, 24, 6, 6, 20  # per page
 A_DAY = "private, max-age=86400"
 FOREVER = "public, max-age=31536000, immutable"
 NO_PICTURE = (
@@ -135,6 +135,7 @@ def learning(desk: Desk, request: Request) -> Response:
         tiles=shown.tiles(health, past),
         balance=shown.balance(past),
         alarms=alarms(health, past),
+        refused=refused(health),
         events=past["events"][::-1][:EVENTS],
         recent=shown.images(tenant.recent(RECENT)),
     )
@@ -149,8 +150,7 @@ def facts(desk: Desk, request: Request) -> Response:
 def history(desk: Desk, request: Request) -> Response:
     """The series of the charts: as many points as there are bins, however long the stream is."""
     tenant, _ = desk.stream(request)
-    found = tenant.history()
-    return JSONResponse({name: found[name] for name in ("seen", "agreement", "flips", "drift", "collapse")})
+    return JSONResponse(shown.series(tenant.history()))
 
 
 def flips(desk: Desk, request: Request) -> Response:

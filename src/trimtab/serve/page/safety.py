@@ -6,7 +6,6 @@ left for the page: its cookie, and a proof in every form that only a page of thi
 
 import hashlib
 import hmac
-import secrets
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
@@ -18,7 +17,7 @@ from trimtab.serve.problems import Problem
 from trimtab.serve.refusals import NoSuchStream
 
 FIELD: Final = "proof"  # the hidden field of every form
-_SECRET = secrets.token_bytes(32)  # of this process; pages from before a restart are asked to load again
+SECRET: Final = "page_secret"  # in the app's state: pages from before a restart are asked to load again
 
 
 class LoginNeeded(Problem):
@@ -35,7 +34,8 @@ def token_of(request: Request) -> str | None:
 
 def proof_for(request: Request) -> str:
     """What a page of this server shows, and other sites cannot read."""
-    return hmac.new(_SECRET, hashlib.sha256((token_of(request) or "").encode()).digest(), "sha256").hexdigest()
+    secret: bytes = getattr(request.app.state, SECRET)
+    return hmac.new(secret, hashlib.sha256((token_of(request) or "").encode()).digest(), "sha256").hexdigest()
 
 
 def refuse_unproven(request: Request, form: Mapping[str, Any]) -> None:

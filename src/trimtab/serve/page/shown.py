@@ -1,11 +1,12 @@
 """What the pages show of a stream: plain values, taken from a tenant, that templates write down."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from trimtab.serve.access import Role
 from trimtab.serve.history import WINDOW
-from trimtab.serve.page.words import count, percent
+from trimtab.serve.page.words import NOTHING, count, percent
 from trimtab.serve.records import Answer
 from trimtab.serve.tenant import Tenant
 
@@ -40,16 +41,28 @@ def stream(tenant: Tenant, role: Role) -> Shown:
 def tiles(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Shown]:
     """The figures at the top; none of them is an accuracy."""
     latest = {name: history[name][-LATEST:] for name in ("agreement", "flips", "learned")}
-    means = {name: sum(values) / len(values) if values else None for name, values in latest.items()}
+    means = {name: fmean(values) if values else None for name, values in latest.items()}
     images = min(history["total"], LATEST * history["images_per_bin"])
-    window = f"of the last {count(images)} images" if images else "no image yet"
+    window = f"last {count(images)} images" if images else "no image yet"
     return [
-        {"name": "Agreement", "value": percent(means["agreement"]), "hint": f"{window}: all parts name one class"},
-        {"name": "Flips", "value": percent(means["flips"]), "hint": f"{window}: not zero-shot's answer"},
-        {"name": "Learned", "value": percent(means["learned"]), "hint": f"{window}; the rest was held back"},
-        {"name": "Coverage", "value": percent(health.get("coverage")), "hint": "of the classes hold images"},
+        {"name": "Agreement", "value": percent(means["agreement"]), "hint": f"its parts name one class; {window}"},
+        {"name": "Flips", "value": percent(means["flips"]), "hint": f"answers unlike zero-shot's; {window}"},
+        {"name": "Learned", "value": percent(means["learned"]), "hint": f"the rest was held back; {window}"},
+        {"name": "Coverage", "value": percent(health.get("coverage")), "hint": "of the classes hold an image"},
+        {"name": "Drift", "value": _three(health.get("drift")), "hint": "of the mean image, 1 - cosine, from the first ones"},
         {"name": "Corrections", "value": count(history["corrections"]), "hint": "by people"},
     ]
+
+
+def series(history: Mapping[str, Any]) -> Shown:
+    """The lines of the charts: full bins, and shares as the mean of several bins, because one alone is mostly noise."""
+    bins = len(history["seen"]) - bool(history["total"] % history["images_per_bin"])
+    lines: Shown = {name: history[name][:bins] for name in ("seen", "drift", "collapse")}
+    for name in ("agreement", "flips"):
+        values = history[name][:bins]
+        lines[name] = [fmean(values[max(0, end - LATEST) : end]) for end in range(1, bins + 1)]
+    lines["images_per_point"] = LATEST * history["images_per_bin"]
+    return lines
 
 
 def balance(history: Mapping[str, Any]) -> Shown:
@@ -106,3 +119,7 @@ def answer(found: Answer, labels: Sequence[str], *, learn: bool) -> Shown:
         "why_not": found.why_not,
         "seen": found.seen,
     }
+
+
+def _three(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.3f}"

@@ -31,13 +31,13 @@
         { stroke: ink, grid, ticks: { show: false }, values: (_, ticks) => ticks.map((v) => Math.round(100 * v) + " %"), size: 52 },
       ],
       series: [
-        { label: "image", value: (_, value) => count(value) },
-        ...KINDS[kind].map((line) => ({
+        { label: "image", value: (u, value) => count(value ?? u.data[0].at(-1)) },
+        ...KINDS[kind].map((line, place) => ({
           label: line.label,
           stroke: color(line.color),
           width: 2,
           points: { show: false },
-          value: (_, value) => percent(value),
+          value: (u, value) => percent(value ?? u.data[place + 1].at(-1)),
         })),
       ],
     };

@@ -7,5 +7,5 @@ document.addEventListener("keydown", (event) => {
   const button = document.querySelector('[data-keys] [data-key="' + CSS.escape(event.key) + '"]');
   if (!button) return;
   event.preventDefault();
-  button.form.requestSubmit(button);
+  button.click();
 });
