@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import httpx
 import numpy as np
 from PIL import Image
-from tiny_encoder import COLORS, ColorEncoder
 
+from tiny_encoder import COLORS, ColorEncoder
 from trimtab.serve import Hub, Request, StreamSettings
 from trimtab.serve.access import Access
 from trimtab.serve.app import make_app

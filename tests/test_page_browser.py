@@ -1,4 +1,4 @@
-"""The page in a real browser: what people do with it, what they see when something is wrong, and whether all can use it.
+"""The page in a real browser: what people do with it, what they see when something is wrong, whether all can use it.
 
 Skipped where Chromium or playwright is missing.
 """
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from page_server import LABELS, picture_of, served
 
+from page_server import LABELS, picture_of, served
 from trimtab.serve.access import Access, Token, hash_of
 from trimtab.serve.page.pages import TABS
 
@@ -221,7 +221,7 @@ def test_pictures_can_be_deleted(page, server):
 
 
 def test_everybody_can_use_it(browser, server):
-    """Landmarks, names, roles, contrast in light and dark: what axe-core can find, it does not find. And it fits a phone."""
+    """Landmarks, names, roles, contrast in light and dark: axe-core finds nothing wrong. And it fits a phone."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
     contrast = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 

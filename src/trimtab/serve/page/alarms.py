@@ -1,4 +1,4 @@
-"""Alarms: what a stream's guards and figures say, each with what it means and what to do. Without labels none is sure."""
+"""Alarms: what a stream's guards and figures say, and what it means. Without labels none of it is sure."""
 
 from collections.abc import Mapping, Sequence
 from math import pi, sqrt
@@ -47,15 +47,19 @@ def _guards(health: Mapping[str, Any]) -> list[Alarm]:
     found = []
     if health.get("fallen"):
         found.append(
-            Alarm("bad", "Zero-shot answers for now", "Neighbors say that adapting hurts; it answers again when they do not.")
+            Alarm(
+                "bad",
+                "Zero-shot answers for now",
+                "Neighbors say that adapting hurts; it returns when they do not.",
+            )
         )
     elif health.get("hurts"):
         found.append(
             Alarm(
                 "warn",
                 "Adapting may hurt",
-                "Images next to each other get equal answers less often than from zero-shot, and few flips are confirmed "
-                "by a neighbor. Look at the flips, or check 50; freeze or roll back if they are wrong.",
+                "Images next to each other get equal answers less often than from zero-shot, and few flips are "
+                "confirmed by a neighbor. Look at the flips, or check 50; freeze or roll back if they are wrong.",
             )
         )
     for name, title, text in (
@@ -74,8 +78,8 @@ def _figures(history: Mapping[str, Any]) -> list[Alarm]:
             Alarm(
                 "warn",
                 "Agreement has fallen",
-                f"Its parts agree on {fall[0]:.0%} of the latest images; {fall[1]:.0%} is usual here. The images may have "
-                "changed.",
+                f"Its parts agree on {fall[0]:.0%} of the latest images; {fall[1]:.0%} is usual here. The images may "
+                "have changed.",
             )
         )
     drifts = [value for value in history["drift"] if value is not None]
@@ -84,7 +88,7 @@ def _figures(history: Mapping[str, Any]) -> list[Alarm]:
             Alarm(
                 "warn",
                 "The images have drifted",
-                f"The mean image is {rise[0]:.3f} from that of the first images (1 - cosine); {rise[1]:.3f} is usual here.",
+                f"The mean image is {rise[0]:.3f} (1 - cosine) from that of the first images; {rise[1]:.3f} is usual.",
             )
         )
     distance, chance = _class_distance(history)
@@ -93,8 +97,8 @@ def _figures(history: Mapping[str, Any]) -> list[Alarm]:
             Alarm(
                 "warn",
                 "Other classes than at the start",
-                f"{distance:.0%} of the answers would have to change for the classes of the first {WINDOW} answers; chance "
-                f"alone makes about {chance:.0%}. Either other things are shown now, or the stream has collapsed.",
+                f"{distance:.0%} of the answers would have to change for the classes of the first {WINDOW}; chance alone "
+                f"makes about {chance:.0%}. Either other things are shown now, or the stream has collapsed.",
             )
         )
     return found

@@ -1,9 +1,9 @@
 """Check fifty: a person labels a random sample, and the accuracy is known with an interval.
 
 The frame is every image whose picture is kept when the check starts. Half of the sample are flips, where alone adapted
-and zero-shot answers differ; the rest are other images; where one kind runs out the other fills in. Images come in random
-order without the stream's answers. The sample's pictures and answers are copied when it is drawn, so the stream may go
-on meanwhile, and every label is on the disk when the next image is shown.
+and zero-shot answers differ; the rest are other images; where one kind runs out the other fills in. Images come in
+random order without the stream's answers. The sample's pictures and answers are copied when it is drawn, so the stream
+may learn on meanwhile, and every label is on the disk when the next image is shown.
 """
 
 import base64

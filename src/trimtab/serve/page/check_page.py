@@ -149,4 +149,10 @@ def _in_words(result: Result) -> dict[str, Any]:
     )
     if result.unclear:
         about += f" {result.unclear} could not be named: the intervals allow for their being right or wrong."
-    return {"zero_shot": result.zero_shot, "adapted": result.adapted, "gain": result.gain, "words": words, "about": about}
+    return {
+        "zero_shot": result.zero_shot,
+        "adapted": result.adapted,
+        "gain": result.gain,
+        "words": words,
+        "about": about,
+    }

@@ -1,7 +1,7 @@
 """Intervals for an accuracy that a person measured on a sample: pure arithmetic on counts.
 
-A frame of N images is cut into strata, the flips (whose answer differs from zero-shot's) and the others, of known sizes. A
-person labels a random sample of each. Shares of the frame are weighted means of the strata's shares:
+A frame of N images is cut into strata of known sizes, the flips (whose answer differs from zero-shot's) and the others.
+A person labels a random sample of each. Shares of the frame are weighted means of the strata's shares:
 
 * one share: Wilson's score interval (1927), with the sample counted as n (N - 1) / (N - n) images, because it was drawn
   without putting back: where all were labeled, nothing is left to guess;
@@ -79,7 +79,7 @@ def _limit(parts: Sequence[tuple[int, int, int]], frame: int, side: int) -> floa
 
 
 def difference_of(images: int, frame: int, adapted: int, zero_shot: int, neither: int, unnamed: int) -> Interval | None:
-    """How much higher the adapted answers' share is: of `images` flips in the frame, who was right among those labeled."""
+    """How much more often adapted answers are right: of `images` flips in the frame, who was right among the labeled."""
     if images == 0:
         return Interval(0.0, 0.0, 0.0)
     named = adapted + zero_shot + neither

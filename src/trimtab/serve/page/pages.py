@@ -83,8 +83,10 @@ def page(request: Request, template: str, status: int = HTTPStatus.OK, **shown: 
     def guarded() -> Markup:
         return Markup('<input type="hidden" name="{}" value="{}">').format(FIELD, proof_for(request))
 
-    text = _templates().get_template(template).render(
-        guarded=guarded, logged_in=token_of(request) is not None, notice=unquote(said) if said else "", **shown
+    text = (
+        _templates()
+        .get_template(template)
+        .render(guarded=guarded, logged_in=token_of(request) is not None, notice=unquote(said) if said else "", **shown)
     )
     answer = HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
     if said:

@@ -1,7 +1,7 @@
 """Safety: who is asking, and that a form was sent by a page of this server.
 
-Other sites' requests, foreign host names and floods of wrong tokens are refused before any route (`serve.front`). What is
-left for the page: its cookie, and a proof in every form that only a page of this server can have shown.
+Other sites' requests, foreign host names and floods of wrong tokens are refused before any route (`serve.front`). What
+is left for the page: its cookie, and a proof in every form that only a page of this server can have shown.
 """
 
 import hashlib
@@ -43,7 +43,8 @@ def refuse_unproven(request: Request, form: Mapping[str, Any]) -> None:
     given = form.get(FIELD)
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), proof_for(request).encode()):
         raise Problem(
-            HTTPStatus.FORBIDDEN, "This page is from before the server or your login changed; load it again, then repeat."
+            HTTPStatus.FORBIDDEN,
+            "This page is from before the server or your login changed; load it again, then repeat.",
         )
 
 

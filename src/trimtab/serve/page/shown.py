@@ -49,7 +49,11 @@ def tiles(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Shown]:
         {"name": "Flips", "value": percent(means["flips"]), "hint": f"answers unlike zero-shot's; {window}"},
         {"name": "Learned", "value": percent(means["learned"]), "hint": f"the rest was held back; {window}"},
         {"name": "Coverage", "value": percent(health.get("coverage")), "hint": "of the classes hold an image"},
-        {"name": "Drift", "value": _three(health.get("drift")), "hint": "of the mean image, 1 - cosine, from the first ones"},
+        {
+            "name": "Drift",
+            "value": _three(health.get("drift")),
+            "hint": "of the mean image, 1 - cosine, from the first ones",
+        },
         {"name": "Corrections", "value": count(history["corrections"]), "hint": "by people"},
     ]
 
@@ -73,7 +77,9 @@ def balance(history: Mapping[str, Any]) -> Shown:
         for label, now, first in zip(given["labels"], given["now"], given["first"], strict=True)
     ]
     if len(rows) > CLASSES:
-        rows = sorted((row for row in rows if row["now"] or row["first"]), key=lambda row: -max(row["now"], row["first"]))
+        rows = sorted(
+            (row for row in rows if row["now"] or row["first"]), key=lambda row: -max(row["now"], row["first"])
+        )
     shown, window = rows[:CLASSES], min(total, WINDOW)
     return {
         "rows": shown if total else [],
