@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from pathlib import Path
+from typing import Self
 
 from trimtab import arguments
 from trimtab.engine.arrays import Array
@@ -97,6 +98,12 @@ class Hub:
             except (OSError, TrimtabError) as error:
                 _log.warning("stream %s was not put away: %s", tenant.name, error)
         self._server.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def figures(self) -> dict[str, int]:
         """How many streams there are, how many are awake, and the bytes that these take, about."""

@@ -173,7 +173,10 @@ class Tenant(Sleeper):
         """What the stream has noticed of itself, without labels; without a guard, only how many images it has seen."""
         with self._awake() as ledger:
             stream = ledger.memory.stream
-            return {"seen": stream.seen} if stream.watch is None else asdict(stream.health())
+            if stream.watch is None:
+                return {"seen": stream.seen}
+            figures = asdict(stream.health())
+            return {name: value.item() if isinstance(value, np.generic) else value for name, value in figures.items()}
 
     def cache(self, label: str | None = None) -> list[dict[str, Any]]:
         """What the caches hold, per class or of one class."""

@@ -75,10 +75,10 @@ class Thumbnails:
         return self._kept
 
     def _let_go(self, kept: dict[str, None], held: Collection[str]) -> None:
-        surplus = len(kept) - MOST
-        free = [image for image in kept if image not in held][:surplus]
-        if len(kept) - len(free) > 2 * MOST:
-            free = list(kept)[:surplus]
+        older = list(kept)[:-MOST]
+        free = [image for image in older if image not in held]
+        if len(older) - len(free) > MOST:
+            free = older
         for image in free:
             (self.folder / f"{image}{ENDING}").unlink(missing_ok=True)
             del kept[image]
