@@ -9,6 +9,7 @@ from typing import Any
 
 from trimtab.files import write_whole
 from trimtab.serve.folder import sealed, unsealed
+from trimtab.serve.memory import Memory
 from trimtab.steps import Steps
 from trimtab.stream import Stream
 from trimtab.task import Task
@@ -16,6 +17,11 @@ from trimtab.task import Task
 FORMAT, VERSION = "trimtab-checkpoint", 1
 KEPT = 2
 STATE, NOTE, ASIDE = ".safetensors", ".json", ".damaged"
+
+
+def note_of(number: int, memory: Memory) -> bytes:
+    """What a checkpoint holds beside the state, as it is now: the memory goes on changing."""
+    return sealed({"format": FORMAT, "version": VERSION, "number": number, "memory": memory.to_note()})
 
 
 class Checkpoints:
@@ -32,10 +38,9 @@ class Checkpoints:
         """The file of a checkpoint's state."""
         return self.folder / f"{number:020d}{STATE}"
 
-    def write(self, number: int, note: dict[str, Any], stream: Stream) -> None:
+    def write(self, number: int, note: bytes, stream: Stream) -> None:
         """Write a checkpoint: it is there once its state is. OSError or TrimtabError if that cannot be done."""
-        about = {"format": FORMAT, "version": VERSION, "number": number, "memory": note}
-        write_whole(self.state(number).with_suffix(NOTE), sealed(about))
+        write_whole(self.state(number).with_suffix(NOTE), note)
         stream.save(self.state(number))
 
     def load(self, number: int, task: Task, method: Steps) -> tuple[dict[str, Any], Stream]:

@@ -99,8 +99,8 @@ class StreamFolder:
 
 def sealed(about: dict[str, Any]) -> bytes:
     """JSON with a checksum of itself."""
-    text = json.dumps(about, indent=1)
-    return json.dumps({"checksum": _checksum(text), "about": about}, indent=1).encode()
+    text = json.dumps(about)
+    return f'{{"checksum": "{_checksum(text)}", "about": {text}}}\n'.encode()
 
 
 def unsealed(path: Path, kind: str, newest: int) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def unsealed(path: Path, kind: str, newest: int) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
         about: dict[str, Any] = found["about"]
-        whole = found["checksum"] == _checksum(json.dumps(about, indent=1)) and about["format"] == kind
+        whole = found["checksum"] == _checksum(json.dumps(about)) and about["format"] == kind
     except FileNotFoundError:
         raise Damaged(f"{path} is missing.") from None
     except OSError as error:

@@ -5,7 +5,6 @@ stays in view and becomes coarser. The last answers and the last flips are kept 
 """
 
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from trimtab.serve.records import Answer
@@ -36,8 +35,8 @@ class History:
         self._flips: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
 
-    def take_in(self, answer: Answer, facts: dict[str, Any], drift: Callable[[], float | None]) -> None:
-        """An image was taken in. `drift` is asked for only where it is kept."""
+    def take_in(self, answer: Answer, facts: dict[str, Any]) -> bool:
+        """An image was taken in; whether its bin is full, and is to be closed."""
         entry = {
             "id": answer.id,
             "label": answer.label,
@@ -66,10 +65,13 @@ class History:
         added = (1, answer.agree, answer.flipped, answer.score, answer.learned)
         newest[SUMS] = [float(old or 0) + float(more) for old, more in zip(newest[SUMS], added, strict=True)]
         newest[SEEN] = self.total
-        if newest[IMAGES] == self._per_bin:
-            newest[COLLAPSE], newest[DRIFT] = self._collapse(), drift()
-            if len(self._bins) == MOST_BINS:
-                self._join()
+        return newest[IMAGES] == self._per_bin
+
+    def close_bin(self, drift: float | None) -> None:
+        """A bin is full: note what is known at its end."""
+        self._bins[-1][COLLAPSE], self._bins[-1][DRIFT] = self._collapse(), drift
+        if len(self._bins) == MOST_BINS:
+            self._join()
 
     def happened(self, kind: str, text: str, when: float) -> None:
         """Something to mark on the charts."""

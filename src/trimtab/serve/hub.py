@@ -12,6 +12,7 @@ from trimtab.files import FolderLock
 from trimtab.serve.folder import clear_leftovers
 from trimtab.serve.refusals import NoSuchStream, StreamExists
 from trimtab.serve.settings import NAME, StreamSettings, stream_name
+from trimtab.serve.sleeper import Sleeper
 from trimtab.serve.tenant import Tenant
 
 _log = logging.getLogger(__name__)
@@ -35,11 +36,15 @@ class Hub:
         self._server = FolderLock(folder)
         self._lock = threading.Lock()
         clear_leftovers(self._streams)
-        self._tenants = {
-            path.name: Tenant(path, self._make_room)
-            for path in sorted(self._streams.iterdir())
-            if NAME.fullmatch(path.name) and path.is_dir()
-        }
+        self._tenants: dict[str, Tenant] = {}
+        self.unreadable: dict[str, TrimtabError] = {}  # streams that cannot be opened, and why; the others are served
+        for path in sorted(self._streams.iterdir()):
+            if NAME.fullmatch(path.name) and path.is_dir():
+                try:
+                    self._tenants[path.name] = Tenant(path, self._make_room)
+                except TrimtabError as error:
+                    _log.warning("%s", error)
+                    self.unreadable[path.name] = error
         self._stop = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep, name="trimtab idle streams", daemon=True)
         self._sweeper.start()
@@ -65,6 +70,8 @@ class Hub:
     def get(self, name: str) -> Tenant:
         """A stream by its name."""
         tenant = self._tenants.get(name) if isinstance(name, str) else None
+        if tenant is None and name in self.unreadable:
+            raise self.unreadable[name]
         if tenant is None:
             raise NoSuchStream(f"There is no stream {arguments.shown(name)}.")
         return tenant
@@ -103,7 +110,7 @@ class Hub:
             if tenant.bytes and tenant.last_used < limit:
                 tenant.sleep(wait=False)
 
-    def _make_room(self, waking: Tenant) -> None:
+    def _make_room(self, waking: Sleeper) -> None:
         """Before a stream wakes: put those to sleep that were used least recently, until both bounds are kept."""
         awake = [tenant for tenant in list(self._tenants.values()) if tenant.bytes and tenant is not waking]
         awake.sort(key=lambda tenant: tenant.last_used)

@@ -22,6 +22,8 @@ from pathlib import Path
 from trimtab.errors import TrimtabError
 from trimtab.serve.refusals import Damaged
 
+REPAIR = "repair the stream (python -m trimtab.serve.repair)"
+
 VERSION = 1
 MAGIC = b"trimtab journal\n"
 MARK = b"\xf1GRP"
@@ -59,7 +61,7 @@ class Journal:
             if first > (start if expected is None else expected):
                 raise Damaged(
                     f"The journal in {self.folder} lacks entries {start if expected is None else expected} to "
-                    f"{first - 1}; put the missing files back, or repair the stream, which sets the rest aside."
+                    f"{first - 1}; put the missing files back, or {REPAIR}, which sets the rest aside."
                 )
             expected = first
             for number, entry in self._entries(path, first, following):
@@ -73,7 +75,7 @@ class Journal:
     def kept(self) -> Iterator[bytes]:
         """Every entry that is still on the disk, the newest first."""
         for first, path in reversed(self._segments()):
-            for _, entry in reversed(_frames_of(path.read_bytes(), first)[0]):
+            for _, entry in reversed(whole_part(path.read_bytes(), first)[0]):
                 yield entry
 
     def append(self, entries: Sequence[bytes]) -> None:
@@ -144,7 +146,7 @@ class Journal:
             path.unlink()
             return
         _check_header(path, content, first)
-        entries, end = _frames_of(content, first)
+        entries, end = whole_part(content, first)
         if following is not None:  # a group that could not be taken back was written again, into the next segment
             entries = entries[: following - first]
         number = first + len(entries)
@@ -152,7 +154,7 @@ class Journal:
             if _whole_frame_after(content, end) or following not in (None, number):
                 raise Damaged(
                     f"{path} is damaged at byte {end}, where entry {number} begins; put a copy of the file back, or "
-                    f"repair the stream, which keeps what is before entry {number} and sets the rest aside."
+                    f"{REPAIR}, which keeps what is before entry {number} and sets the rest aside."
                 )
             self.cut += len(content) - end
             os.truncate(path, end)
@@ -205,7 +207,7 @@ def _check_header(path: Path, content: bytes, first: int) -> None:
                 f"{path} is of journal version {version}, and this trimtab reads up to {VERSION}; use a newer one."
             )
     raise Damaged(
-        f"{path} does not begin as a journal's file; put a copy of it back, or repair the stream, which sets it aside."
+        f"{path} does not begin as a journal's file; put a copy of it back, or {REPAIR}, which sets it aside."
     )
 
 
@@ -230,7 +232,7 @@ def _frame_at(content: bytes, place: int) -> tuple[int, int, memoryview] | None:
     return number, count, body
 
 
-def _frames_of(content: bytes, first: int) -> tuple[list[tuple[int, bytes]], int]:
+def whole_part(content: bytes, first: int) -> tuple[list[tuple[int, bytes]], int]:
     """The entries of a segment's whole frames, with their numbers, and where these frames end."""
     entries: list[tuple[int, bytes]] = []
     place = HEADER.size

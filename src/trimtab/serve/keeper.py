@@ -17,6 +17,7 @@ from trimtab.serve.snapshots import Snapshot, Snapshots
 
 _log = logging.getLogger(__name__)
 CHANGES_PER_CHECKPOINT = 1000  # where no snapshot comes earlier: about as many steps as a recovery repeats
+CHECKPOINT_BYTES = 32 << 20  # of the journal, where images have many views
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -42,7 +43,7 @@ class Keeper:
         if self._every and total - self._snapshot_at >= self._every:
             self._snapshot_at = total
             self.checkpoint(ledger, _facts(ledger, "", automatic=True))
-        elif ledger.changes_since_checkpoint() >= CHANGES_PER_CHECKPOINT:
+        elif ledger.changes_since_checkpoint() >= CHANGES_PER_CHECKPOINT or ledger.journal.size >= CHECKPOINT_BYTES:
             self.checkpoint(ledger)
 
     def checkpoint(self, ledger: Ledger, facts: dict[str, Any] | None = None) -> None:
@@ -66,10 +67,13 @@ class Keeper:
 
     def take(self, ledger: Ledger, note: str) -> Snapshot:
         """Keep the state as it is, until it is deleted."""
+        return self._take(ledger, note, automatic=False)
+
+    def _take(self, ledger: Ledger, note: str, *, automatic: bool) -> Snapshot:
+        self.finish()
+        facts = _facts(ledger, note, automatic=automatic)
         try:
-            snapshot = self.snapshots.take(
-                _name(ledger), ledger.memory.saved_stream(), _facts(ledger, note, automatic=False)
-            )
+            snapshot = self.snapshots.take(_name(ledger), ledger.memory.saved_stream(), facts)
         except TrimtabError as error:
             if isinstance(error.__cause__, OSError):
                 raise DiskFull(f"No snapshot was taken: {reason(error.__cause__)}") from error
@@ -89,8 +93,7 @@ class Keeper:
     def keep_before(self, ledger: Ledger, note: str) -> None:
         """Keep the state, as an automatic snapshot, before it is changed for good."""
         if ledger.memory.stream.seen:
-            self.checkpoint(ledger, _facts(ledger, note, automatic=True))
-            self.finish()
+            self._take(ledger, note, automatic=True)
 
     def _write(self, ledger: Ledger, write: Callable[[], Path], facts: dict[str, Any] | None, name: str) -> None:
         try:

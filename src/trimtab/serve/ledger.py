@@ -9,7 +9,7 @@ from typing import Any
 
 from trimtab.errors import TrimtabError
 from trimtab.files import sha256_of, write_whole
-from trimtab.serve.checkpoints import Checkpoints
+from trimtab.serve.checkpoints import Checkpoints, note_of
 from trimtab.serve.folder import StreamFolder
 from trimtab.serve.journal import Journal
 from trimtab.serve.memory import Memory
@@ -63,7 +63,8 @@ class Ledger:
 
     def prepare_checkpoint(self, facts: dict[str, Any] | None = None) -> Callable[[], Path]:
         """Copy everything now; the function that is returned writes it, and may do so in another thread."""
-        number, note, stream = self.memory.version, self.memory.to_note(), self.memory.saved_stream()
+        number, stream = self.memory.version, self.memory.saved_stream()
+        note = note_of(number, self.memory)
         if facts is not None:
             stream.note["snapshot"] = facts
         self.journal.roll()
@@ -100,11 +101,16 @@ class Ledger:
     def _recover(self) -> Memory:
         """The last checkpoint that is whole, and the journal since then."""
         memory, start = self._last_checkpoint()
-        self.checkpoint = start
-        for number, entry in self.journal.replay(start):
-            record = Record.from_bytes(entry)
-            given = self._given_of(number, record) if record.kind == "replace" else None
-            _applied(memory, record, given)
+        self.checkpoint = kept = start
+        try:
+            for number, entry in self.journal.replay(start):
+                record = Record.from_bytes(entry)
+                given = self._given_of(number, record) if record.kind == "replace" else None
+                _applied(memory, record, given)
+                kept = number + 1
+        except Damaged as error:
+            error.kept = kept
+            raise
         if self.journal.cut:
             _log.warning("%s: %d bytes of an unfinished group cut off", self._folder.path.name, self.journal.cut)
         if memory.version != self.journal.next:

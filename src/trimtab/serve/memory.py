@@ -25,6 +25,14 @@ from trimtab.task import Task
 LINEAGE_NOTE = "lineage"  # where a saved stream notes whose past it shares
 
 
+ALARMS = {
+    "restarts": "Everything was forgotten: the stream began among crafted images.",
+    "falls": "Neighbors say that adapting hurts: zero-shot answers.",
+    "returns": "Zero-shot has answered for long: an earlier state was put back.",
+}
+RECOVERED = "Adapting helps again."
+
+
 class Memory:
     """A stream, whether it is frozen, its keys, its history, and which images it has seen."""
 
@@ -38,6 +46,8 @@ class Memory:
         self.keys = Keys(task.classes)
         self.lineage = Lineage()
         self.history = History(settings.labels)
+        self.news: list[str] = []  # what the guard did, for whoever listens
+        self._guard: dict[str, int] = {}  # how often it had done what by the last look back
 
     def apply(self, record: Record, given: Stream | None = None) -> Any:
         """Make a record's change; what it gives back depends on its kind. `given` is the state to put in its place."""
@@ -79,6 +89,12 @@ class Memory:
         """The live arrays of what was learned."""
         return self.stream.arrays()
 
+    @property
+    def bytes(self) -> int:
+        """Memory that it takes, about."""
+        learned = sum(array.nbytes for array in self.arrays().values())
+        return learned + self.task.text_prototypes.nbytes
+
     def to_note(self) -> dict[str, Any]:
         """All but the stream itself, as JSON can hold it."""
         return {
@@ -87,6 +103,7 @@ class Memory:
             "keys": self.keys.to_note(),
             "lineage": self.lineage.to_note(),
             "history": self.history.to_note(),
+            "guard": self._guard,
         }
 
     def recall(self, note: dict[str, Any], stream: Stream) -> None:
@@ -95,7 +112,15 @@ class Memory:
         self.keys.recall(note["keys"])
         self.lineage.recall(note["lineage"])
         self.history.recall(note["history"])
+        self._guard = note["guard"]
         self._take(stream)
+
+    def begin_from(self, stream: Stream, epochs_apart: int) -> None:
+        """Know a saved stream and nothing else: the past that led to it is lost."""
+        epochs = stream.note.get(LINEAGE_NOTE, [])
+        self._take(stream)
+        self.lineage.newest = max((int(epoch) for epoch, _ in epochs), default=0) + epochs_apart
+        self.lineage.begin(stream.seen, epochs)
 
     def check_given(self, stream: Stream, what: str) -> None:
         """Raise unless a state that somebody brings can take the place of this stream's."""
@@ -131,8 +156,26 @@ class Memory:
         answer = self._answer(rows, prediction, name, "" if why.startswith("Learned") else why, durable=True)
         self.keys.remember(facts.get("key"), facts.get("body", ""), answer)
         shown = {"source": facts.get("source"), "when": facts.get("when")}
-        self.history.take_in(answer, shown, lambda: None if self.stream.watch is None else self.stream.health().drift)
+        if self.history.take_in(answer, shown):
+            self._look_back(facts.get("when", 0.0))
         return answer
+
+    def _look_back(self, when: float) -> None:
+        """At the end of a bin: what the guard has done since the last one."""
+        if self.stream.watch is None:
+            self.history.close_bin(None)
+            return
+        health = self.stream.health()
+        self.history.close_bin(health.drift)
+        now = {"restarts": health.restarts, "falls": health.falls, "returns": health.returns, "fallen": health.fallen}
+        for name, sentence in ALARMS.items():
+            if now[name] > self._guard.get(name, 0):
+                self.history.happened("guard", sentence, when)
+                self.news.append(sentence)
+        if self._guard.get("fallen") and not health.fallen:
+            self.history.happened("guard", RECOVERED, when)
+            self.news.append(RECOVERED)
+        self._guard = now
 
     def _correct(self, record: Record) -> Correction:
         """Believe a human answer."""

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from trimtab.engine.arrays import Array
-from trimtab.errors import TrimtabError
+from trimtab.serve.refusals import Damaged
 
+LOOK = "look-"  # how ids begin of images that were looked at and not taken in
 HEADER = struct.Struct("<II")  # bytes of JSON, bytes of rows
 
 
@@ -65,7 +66,7 @@ class Answer:
     learned: bool
     why_not: str  # a sentence, if nothing was learned
     replayed: bool = False  # the first answer to a repeated key
-    durable: bool = True  # whether the image is in the journal
+    durable: bool = True  # False: it should have been learned from, and could not be written down
 
     @property
     def unknown(self) -> bool:
@@ -76,6 +77,11 @@ class Answer:
     def flipped(self) -> bool:
         """Whether adapting has changed the answer."""
         return self.label != self.zero_shot.label
+
+    @property
+    def taken_in(self) -> bool:
+        """Whether the image is part of the stream; one that may not teach is, too."""
+        return not self.id.startswith(LOOK)
 
     def again(self) -> "Answer":
         """The same, for a repeated request."""
@@ -140,5 +146,5 @@ class Record:
                 raise ValueError
             rows = None if shape is None else np.frombuffer(raw, "<f4").astype(np.float32).reshape(shape)
         except (ValueError, KeyError, AttributeError, struct.error):
-            raise TrimtabError("A record of the journal is whole but not one that this trimtab knows.") from None
+            raise Damaged("A record of the journal is whole but not one that this trimtab knows.") from None
         return cls(kind, facts, rows)

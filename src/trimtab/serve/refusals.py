@@ -32,4 +32,6 @@ class DiskFull(TrimtabError):
 
 
 class Damaged(TrimtabError):
-    """What a stream has written down is damaged."""
+    """What a stream has written down is damaged. `kept` changes come before the damage."""
+
+    kept = 0

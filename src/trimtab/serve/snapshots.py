@@ -54,15 +54,17 @@ class Snapshots:
         return path
 
     def take(self, name: str, stream: Stream, facts: Mapping[str, Any]) -> Snapshot:
-        """Keep a state under a name."""
-        if sum(not snapshot.automatic for snapshot in self.list()) >= MOST_ON_REQUEST:
+        """Keep a state under a name; where it is an automatic one, the oldest of these go."""
+        asked_for = not facts.get("automatic")
+        if asked_for and sum(not snapshot.automatic for snapshot in self.list()) >= MOST_ON_REQUEST:
             raise TrimtabError(f"There are {MOST_ON_REQUEST} snapshots; delete one before you take another.")
         stream.note[NOTE] = dict(facts)
         stream.save(self.folder / f"{name}{ENDING}")
+        self._drop_old()
         return self._read(name)
 
     def adopt(self, name: str, state: Path) -> Snapshot:
-        """Keep a state that is on the disk already, and let go of the oldest automatic ones."""
+        """Keep a state that is on the disk already."""
         target = self.folder / f"{name}{ENDING}"
         try:
             os.link(state, target)
@@ -70,14 +72,17 @@ class Snapshots:
             pass
         except OSError:  # a file system without links
             shutil.copyfile(state, target)
-        automatic = [snapshot.name for snapshot in self.list() if snapshot.automatic]
-        for old in automatic[self._keep :]:
-            self.delete(old)
+        self._drop_old()
         return self._read(name)
 
     def delete(self, name: str) -> None:
         """Let go of one."""
         self.path(name).unlink(missing_ok=True)
+
+    def _drop_old(self) -> None:
+        automatic = [snapshot.name for snapshot in self.list() if snapshot.automatic]
+        for old in automatic[self._keep :]:
+            self.delete(old)
 
     def _read(self, name: str) -> Snapshot:
         path = self.folder / f"{name}{ENDING}"

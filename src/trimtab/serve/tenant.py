@@ -1,19 +1,13 @@
-"""Tenant: one named stream, served. Thread-safe, one writer at a time; what is acknowledged is on the disk.
+"""Tenant: one named stream, served. Thread-safe, one writer at a time; what is acknowledged is on the disk."""
 
-A tenant that nobody uses can be put to sleep: then it is on the disk alone, and the next call wakes it.
-"""
-
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-import numpy as np
 
 from trimtab import arguments
 from trimtab.engine.arrays import Array
@@ -21,42 +15,26 @@ from trimtab.errors import TrimtabError
 from trimtab.serve.contents import contents, held_positions
 from trimtab.serve.folder import StreamFolder
 from trimtab.serve.groups import Group, Plan
-from trimtab.serve.keeper import Keeper, reason
+from trimtab.serve.keeper import reason
 from trimtab.serve.keys import Keys
 from trimtab.serve.ledger import Ledger
-from trimtab.serve.listeners import Listeners
-from trimtab.serve.records import Answer, Correction, Record, Request
-from trimtab.serve.refusals import DiskFull, Frozen, NoSuchStream
+from trimtab.serve.records import LOOK, Answer, Correction, Record, Request
+from trimtab.serve.refusals import DiskFull, Frozen
 from trimtab.serve.settings import StreamSettings
+from trimtab.serve.sleeper import Sleeper
 from trimtab.serve.snapshots import Snapshot
 from trimtab.serve.thumbnails import Thumbnails
-from trimtab.task import Task
-
-WORTH_SAVING = 32  # changes; fewer are repeated at the next wake sooner than a checkpoint is written
 
 
-class Tenant:
+class Tenant(Sleeper):
     """One stream in a folder of its own."""
 
-    def __init__(self, path: Path, make_room: Callable[["Tenant"], None] | None = None) -> None:
-        self.folder = path
-        self._place = StreamFolder(path)
-        self.settings, self._logit_scale, self.fingerprint = self._place.read()
-        self.name = self.settings.name
-        self.last_used = time.monotonic()
-        self._make_room = make_room
-        self._lock = threading.RLock()
+    def __init__(self, path: Path, make_room: Callable[[Sleeper], None] | None = None) -> None:
+        super().__init__(path, make_room)
         self._waiting: deque[Group] = deque()
-        self._ledger: Ledger | None = None
-        self._task: Task | None = None
         self._looked = Keys(len(self.settings.labels))  # repeats of looks, which no journal knows
         self._looks = 0
-        self._bytes = 0  # that it took when it was put to sleep
-        self._closed = False
-        self.events = Listeners()
-        self._keeper = Keeper(self._place.snapshots, self.settings, self.events)
         self._thumbnails = Thumbnails(self._place.thumbnails)
-        self._summary: dict[str, Any] = {"seen": None, "mode": None, "total": None, "version": None, "agreement": None}
 
     @classmethod
     def create(cls, path: Path, settings: StreamSettings, text: Array, logit_scale: float = 100.0) -> "Tenant":
@@ -72,16 +50,6 @@ class Tenant:
             tenant.check_text(text, logit_scale)
         with tenant._awake():
             return tenant
-
-    def check_text(self, text: Array, logit_scale: float | None = None) -> None:
-        """Raise if the encoder at hand sees the labels otherwise than the one that the stream was made with."""
-        scale = self._logit_scale if logit_scale is None else logit_scale
-        now = Task(self.settings.labels, np.asarray(text, np.float32), scale)
-        if now.fingerprint != self.fingerprint:
-            raise TrimtabError(
-                f"The encoder {self.settings.encoder} gives other text features than when stream {self.name!r} was "
-                "made; use the encoder and templates of then, or make a new stream."
-            )
 
     # What is asked of it
 
@@ -200,19 +168,6 @@ class Tenant:
 
     # What it shows
 
-    @property
-    def mode(self) -> str:
-        """Whether it is adapting, frozen, or answers by zero-shot only."""
-        with self._awake() as ledger:
-            return self._mode(ledger)
-
-    def summary(self) -> dict[str, Any]:
-        """A few facts, as they were last known; a stream that sleeps is not woken."""
-        with self._lock:
-            if self._ledger is not None:
-                self._note_summary(self._ledger)
-            return {"name": self.name, "awake": self._ledger is not None, **self._summary}
-
     def health(self) -> dict[str, Any]:
         """What the stream has noticed of itself, without labels; without a guard, only how many images it has seen."""
         with self._awake() as ledger:
@@ -254,78 +209,7 @@ class Tenant:
         """Call back at every event, in the thread that caused it: be quick. The function returned ends it."""
         return self.events.listen(callback)
 
-    # Its life
-
-    @property
-    def bytes(self) -> int:
-        """Memory that it takes, about; 0 while it sleeps."""
-        ledger = self._ledger
-        if ledger is None:
-            return 0
-        return (
-            sum(array.nbytes for array in ledger.memory.arrays().values()) + ledger.memory.task.text_prototypes.nbytes
-        )
-
-    @property
-    def bytes_awake(self) -> int:
-        """Memory that it took when it was awake last, about."""
-        return self.bytes or self._bytes
-
-    def sleep(self, *, wait: bool = True) -> bool:
-        """Go to the disk, until the next call; False if it is in use and `wait` is not given."""
-        if not self._lock.acquire(blocking=wait):
-            return False
-        try:
-            ledger = self._ledger
-            if ledger is not None:
-                self._keeper.finish()
-                if not ledger.broken and ledger.changes_since_checkpoint() > WORTH_SAVING:
-                    self._keeper.checkpoint(ledger)
-                    self._keeper.finish()
-                self._note_summary(ledger)
-                self._bytes = self.bytes
-                self._fall_asleep()
-            return True
-        finally:
-            self._lock.release()
-
-    def close(self) -> None:
-        """Go to the disk for good."""
-        with self._lock:
-            self.sleep()
-            self._closed = True
-
-    def delete(self) -> None:
-        """Delete the stream with all that it has learned."""
-        with self._lock:
-            self._keeper.finish()
-            self._fall_asleep()
-            self._closed = True
-            self._place.remove()
-
     # How it works
-
-    @contextmanager
-    def _awake(self) -> Iterator[Ledger]:
-        """The stream in memory, for one thread at a time."""
-        with self._lock:
-            self.last_used = time.monotonic()
-            if self._closed:
-                raise NoSuchStream(f"Stream {self.name!r} has been closed or deleted.")
-            if self._ledger is not None and self._ledger.broken:
-                self._fall_asleep()  # a change was broken off: what is on the disk is whole
-            if self._ledger is None:
-                if self._make_room is not None:
-                    self._make_room(self)
-                self._task = self._place.task()
-                self._ledger = Ledger(self._place, self.settings, self._task)
-                self._keeper.awake(self._ledger)
-            yield self._ledger
-
-    def _fall_asleep(self) -> None:
-        if self._ledger is not None:
-            self._ledger.close()
-        self._ledger = self._task = None
 
     def _answer(self, ledger: Ledger, groups: Sequence[Group]) -> None:
         """One commit for all groups that wait."""
@@ -343,15 +227,18 @@ class Tenant:
             for group in groups:
                 group.fail(error)
             raise
+        for sentence in ledger.memory.news:
+            self.events.tell("guard", why_not=sentence, mode=self._mode(ledger), seen=ledger.memory.stream.seen)
+        ledger.memory.news.clear()
         for request, answer in plan.fresh():
             self.events.answered(answer)
-            if request.picture is not None and self.settings.thumbnails and answer.durable:
+            if request.picture is not None and self.settings.thumbnails and answer.taken_in:
                 self._thumbnails.put(answer.id, request.picture, lambda: self._held(ledger))
         self._keeper.look(ledger)
 
     def _next_look(self) -> str:
         self._looks += 1
-        return f"look-{self._looks}"
+        return f"{LOOK}{self._looks}"
 
     def _held(self, ledger: Ledger) -> Collection[str]:
         ids = (ledger.memory.lineage.id_of(int(position)) for position in held_positions(ledger.memory))
@@ -377,20 +264,3 @@ class Tenant:
     def _refuse_frozen(self, ledger: Ledger) -> None:
         if ledger.memory.frozen:
             raise Frozen(f"Stream {self.name!r} is frozen; resume it before you change what it knows.")
-
-    def _mode(self, ledger: Ledger) -> str:
-        stream = ledger.memory.stream
-        if ledger.memory.frozen:
-            return "frozen"
-        fallen = stream.watch is not None and stream.health().fallen
-        return "zero-shot only" if fallen or not stream.arrays().keys() - {"seen"} else "adapting"
-
-    def _note_summary(self, ledger: Ledger) -> None:
-        memory = ledger.memory
-        self._summary = {
-            "seen": memory.stream.seen,
-            "mode": self._mode(ledger),
-            "total": memory.history.total,
-            "version": memory.version,
-            "agreement": memory.history.agreement(),
-        }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
-from trimtab.files import write_whole
+from trimtab.files import PART
 from trimtab.serve.lineage import ID
 
 SIDE = 128
@@ -44,7 +44,9 @@ class Thumbnails:
             return
         kept = self._ids()
         with suppress(OSError):
-            write_whole(self.folder / f"{image}{ENDING}", picture)
+            scratch = self.folder / f".{image}{PART}"
+            scratch.write_bytes(picture)  # not flushed: the stream would wait
+            scratch.replace(self.folder / f"{image}{ENDING}")
             kept[image] = None
         if len(kept) > MOST + MOST // 8:
             self._let_go(kept, set(held()))
@@ -60,7 +62,7 @@ class Thumbnails:
 
     def drop(self) -> int:
         """Delete all; how many there were."""
-        paths = list(self.folder.glob(f"*{ENDING}"))
+        paths = list(self.folder.glob(f"[!.]*{ENDING}"))
         for path in paths:
             path.unlink(missing_ok=True)
         self._kept = {}
@@ -68,7 +70,7 @@ class Thumbnails:
 
     def _ids(self) -> dict[str, None]:
         if self._kept is None:
-            paths = sorted(self.folder.glob(f"*{ENDING}"), key=lambda path: path.stat().st_mtime_ns)
+            paths = sorted(self.folder.glob(f"[!.]*{ENDING}"), key=lambda path: path.stat().st_mtime_ns)
             self._kept = {path.stem: None for path in paths}
         return self._kept
 
