@@ -21,6 +21,7 @@ from trimtab.serve.pool import EncoderPool
 from trimtab.serve.problems import Problem, as_json, problem_of
 from trimtab.serve.routes import classify, given, label_studio, looks, server, snapshots, streams
 from trimtab.serve.service import Service
+from trimtab.serve.studio import Studio
 
 ABOUT = """A zero-shot image classifier that adapts to the pictures it is sent. Every answer carries what the frozen
 model says (`zero_shot`), an `id` for a later correction, and how many images were `seen`."""
@@ -33,7 +34,7 @@ def make_app(
     access: Access | None = None,
     limits: Limits | None = None,
     metrics: Metrics | None = None,
-    studio: label_studio.Studio | None = None,
+    studio: Studio | None = None,
     page: bool = True,
 ) -> FastAPI:
     """The whole interface, and the page. The app owns the hub and the encoders, and closes them when it ends."""
@@ -56,7 +57,7 @@ def make_app(
     )
     app.state.service = Service(hub, encoders, limits, metrics, held)
     app.state.hub, app.state.access, app.state.limits = hub, access, limits
-    app.state.studio = studio or label_studio.Studio()
+    app.state.studio = studio or Studio()
     for subject in (server, streams, classify, looks, snapshots, label_studio):
         app.include_router(subject.router)
     app.add_exception_handler(TrimtabError, _refuse)

@@ -7,6 +7,7 @@ import secrets
 import sys
 import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 LOGGER: Final = "trimtab.serve"
@@ -28,10 +29,21 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=True, default=str)
 
 
-def log_to_standard_error(level: int = logging.INFO) -> None:
+class ShortLines(logging.Formatter):
+    """The same for people who watch: the time and what happened."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        when = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        facts = getattr(record, "facts", {})
+        line = f"{when} {record.getMessage()} {' '.join(str(fact) for fact in facts.values())}".rstrip()
+        return line + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+
+
+def log_to_standard_error(*, as_json: bool, level: int = logging.INFO) -> None:
     """What a server does with its log, and uvicorn's."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines() if as_json else ShortLines())
     for name in (LOGGER, "uvicorn.error"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
@@ -42,3 +54,8 @@ def log_to_standard_error(level: int = logging.INFO) -> None:
 def request_id(given: str | None) -> str:
     """The id that a client gave its request, or a new one; nothing that could break a log's line is taken over."""
     return given if given is not None and ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def started(address: str, folder: Path) -> None:
+    """The line that says where a server listens."""
+    log.info("serving", extra={"facts": {"address": address, "folder": str(folder)}})

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.encoders.base import Encoder
+from trimtab.encoders.onnx import use_threads
 from trimtab.images.loader import usable_cores
 from trimtab.prompts import text_prototypes
 from trimtab.serve.encoding import Batch, SharedEncoder
@@ -15,7 +16,7 @@ from trimtab.serve.limits import Limits
 from trimtab.serve.problems import Problem
 from trimtab.serve.settings import StreamSettings
 
-ON_THE_PROCESSOR = ("lite", "onnx")  # kinds that encode with ONNX Runtime: a lane per core
+ONNX = ("lite", "onnx")  # kinds that encode with ONNX Runtime, which opens its sessions at their first use
 
 
 class EncoderPool:
@@ -31,10 +32,10 @@ class EncoderPool:
         allowed: Iterable[str] = ("lite",),
         limits: Limits | None = None,
         told: Callable[[Batch], None] | None = None,
-        lanes: int | None = None,
+        on_cpu: bool = True,
     ) -> None:
         self._load, self.allowed, self._limits, self._told = load, tuple(allowed), limits or Limits(), told
-        self._lanes = lanes
+        self._on_cpu = on_cpu
         self._loaded: dict[str, SharedEncoder] = {}
         self._lock = threading.Lock()
 
@@ -42,10 +43,13 @@ class EncoderPool:
         """The encoder called `name`."""
         with self._lock:
             if name not in self._loaded:
-                encoder = self._load(name)
+                encoder, lanes = self._load(name), 1
+                if self._on_cpu and name.partition(":")[0] in ONNX:
+                    lanes = usable_cores()
+                    use_threads(1)
                 self._loaded[name] = SharedEncoder(
                     encoder,
-                    lanes=self._lanes or (usable_cores() if name.partition(":")[0] in ON_THE_PROCESSOR else 1),
+                    lanes=lanes,
                     most_waiting=self._limits.pictures_waiting,
                     most_pixels=self._limits.pixels,
                     told=self._told,

@@ -6,13 +6,9 @@ of the Label Studio that the operator has named are fetched, so that nobody can 
 """
 
 import asyncio
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from fastapi import APIRouter, Request, Response
 
@@ -22,58 +18,15 @@ from trimtab.serve.problems import Problem
 from trimtab.serve.records import Answer
 from trimtab.serve.routes.given import Stream, TheService, as_json, refusals
 from trimtab.serve.schemas import Numbers
+from trimtab.serve.studio import Studio
 from trimtab.serve.tenant import Tenant
 
 router = APIRouter(prefix="/label-studio/{stream}", tags=["Label Studio"])
 
 MOST_TASKS = 64
-SECONDS = 20.0
 OBJECT: dict[str, Any] = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 }
-
-
-@dataclass(frozen=True)
-class Studio:
-    """The Label Studio whose pictures may be fetched: its address, and a token of it."""
-
-    url: str = ""
-    token: str = ""
-
-    def picture(self, address: str, most: int) -> bytes:
-        """The picture at an address: written in it, or fetched from this Label Studio and no other machine."""
-        if address.startswith("data:"):
-            return from_base64(address)
-        full = urljoin(self.url, address) if self.url else address
-        ours, theirs = urlsplit(self.url), urlsplit(full)
-        if not self.url or (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
-            raise Problem(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"Pictures are fetched from the Label Studio named in the configuration only ([label_studio] url), "
-                f"not from {theirs.netloc or address[:50]!r}.",
-            )
-        request = urllib.request.Request(full, headers={"Authorization": f"Token {self.token}"} if self.token else {})
-        try:
-            with _NoRedirects.opener().open(request, timeout=SECONDS) as answer:
-                content: bytes = answer.read(most + 1)
-        except (OSError, ValueError) as error:
-            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"Label Studio did not give the picture: {error}.") from None
-        if len(content) > most:
-            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The picture that Label Studio gave is too large.")
-        return content
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect could lead to another machine."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, *others: Any) -> None:
-        del others
-        raise urllib.error.HTTPError(req.full_url, code, "it was moved to another address", req.headers, fp)
-
-    @classmethod
-    def opener(cls) -> urllib.request.OpenerDirector:
-        """One that speaks http and https, and follows nothing."""
-        return urllib.request.build_opener(cls())
 
 
 @router.get("/health", summary="Is the backend there?", response_model=Numbers, responses=refusals(404))
@@ -144,6 +97,8 @@ async def _picture(request: Request, service: TheService, task: Any) -> bytes:
     address = next((each for each in values if isinstance(each, str) and each), None)
     if address is None:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "A task needs 'data' with the address of a picture.")
+    if address.startswith("data:"):
+        return from_base64(address)
     studio: Studio = request.app.state.studio
     return await service.in_thread(studio.picture, address, service.limits.body_megabytes * MEGABYTE)
 
