@@ -45,7 +45,7 @@ class Served:
 
     def start(self):
         self.hub = Hub.open(self.folder)
-        encoders = EncoderPool(lambda _: ColorEncoder(), allowed=("colors",), lanes=1)
+        encoders = EncoderPool(lambda _: ColorEncoder(), allowed=("colors",))
         self.app = make_app(self.hub, encoders, access=self.access)
         self.port, self.stop = run_in_thread(self.app, Limits(), port=self.port)
         self.url = f"http://127.0.0.1:{self.port}"

@@ -97,8 +97,8 @@ def _figures(history: Mapping[str, Any]) -> list[Alarm]:
             Alarm(
                 "warn",
                 "Other classes than at the start",
-                f"{distance:.0%} of the answers would have to change for the classes of the first {WINDOW}; chance alone "
-                f"makes about {chance:.0%}. Either other things are shown now, or the stream has collapsed.",
+                f"{distance:.0%} of the answers would have to change for the classes of the first {WINDOW}; chance "
+                f"alone makes about {chance:.0%}. Either other things are shown now, or the stream has collapsed.",
             )
         )
     return found

@@ -79,7 +79,7 @@ def _limit(parts: Sequence[tuple[int, int, int]], frame: int, side: int) -> floa
 
 
 def difference_of(images: int, frame: int, adapted: int, zero_shot: int, neither: int, unnamed: int) -> Interval | None:
-    """How much more often adapted answers are right: of `images` flips in the frame, who was right among the labeled."""
+    """How much more often adapted answers are right: `images` flips in the frame, who was right among the labeled."""
     if images == 0:
         return Interval(0.0, 0.0, 0.0)
     named = adapted + zero_shot + neither

@@ -28,7 +28,8 @@ A_DAY = "private, max-age=86400"
 FOREVER = "public, max-age=31536000, immutable"
 NO_PICTURE = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 128 96"><rect width="128" height="96" fill="#8883"/>'
-    '<text x="64" y="52" font-family="sans-serif" font-size="11" text-anchor="middle" fill="#888">no picture</text></svg>'
+    '<text x="64" y="52" font-family="sans-serif" font-size="11" text-anchor="middle" fill="#888">no picture</text>'
+    "</svg>"
 )
 
 Endpoint = Callable[[Request], Awaitable[Response]]
