@@ -1,3 +1,6 @@
+from .client import Client as Client
+from .client import Reply as Reply
+from .client import ServerError as ServerError
 from .hub import Hub as Hub
 from .records import Answer as Answer
 from .records import Correction as Correction

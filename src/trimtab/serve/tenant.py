@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
