@@ -16,12 +16,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
 from PIL import Image
 
 from trimtab.data.base import ImageSet
 from trimtab.data.fetched.cifar import cifar10
+from trimtab.errors import TrimtabError
 from trimtab.files import cache_folder
+from trimtab.serve import Client
 
 STREAM = "cifar10"
 LONGEST_START = 180  # seconds; the first start exports the encoder
@@ -33,10 +34,10 @@ def main() -> None:
     images = cifar10()
     server = subprocess.Popen(_command(given, images))
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{given.port}", timeout=60) as client:
-            _wait_until_ready(client, server)
-            print(f"Watch it at http://127.0.0.1:{given.port}/streams/{STREAM}. Ctrl-C ends it.", flush=True)
-            _send(client, images, given)
+        client = Client(f"http://127.0.0.1:{given.port}")
+        first = _seen(client, server)
+        print(f"Watch it at http://127.0.0.1:{given.port}/streams/{STREAM}. Ctrl-C ends it.", flush=True)
+        _send(client, images, first, given)
     except KeyboardInterrupt:
         pass
     finally:
@@ -50,7 +51,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--per-second", type=float, default=8.0, help="images")
     parser.add_argument("--images", type=int, default=0, help="how many to send; 0: until Ctrl-C")
-    parser.add_argument("--folder", type=Path, default=cache_folder("demo") / "streams", help="where the stream is kept")
+    parser.add_argument(
+        "--folder", type=Path, default=cache_folder("demo") / "streams", help="where the stream is kept"
+    )
     return parser.parse_args()
 
 
@@ -61,29 +64,25 @@ def _command(given: argparse.Namespace, images: ImageSet) -> list[str]:
     return [sys.executable, "-m", "trimtab", "serve", *stream, *place, "--log", "off"]
 
 
-def _wait_until_ready(client: httpx.Client, server: "subprocess.Popen[bytes]") -> None:
+def _seen(client: Client, server: "subprocess.Popen[bytes]") -> int:
+    """How many images the stream has seen, as soon as the server answers."""
     for _ in range(2 * LONGEST_START):
         if server.poll() is not None:
             sys.exit("The server did not start; it says above why.")
-        with suppress(httpx.TransportError):
-            if client.get("/v2/health/ready").is_success:
-                return
+        with suppress(TrimtabError, OSError):
+            return int(client.stream(STREAM)["seen"])
         time.sleep(0.5)
-    sys.exit(f"The server is not ready after {LONGEST_START} seconds.")
+    sys.exit(f"The server does not answer after {LONGEST_START} seconds.")
 
 
-def _send(client: httpx.Client, images: ImageSet, given: argparse.Namespace) -> None:
+def _send(client: Client, images: ImageSet, first: int, given: argparse.Namespace) -> None:
     """One image after the other, in a shuffled order that is the same every time."""
     order = list(range(len(images)))
     random.Random(0).shuffle(order)
-    first = client.get(f"/v1/streams/{STREAM}").raise_for_status().json()["seen"]
-    numbers = range(first, first + given.images) if given.images else itertools.count(first)
     due = time.monotonic()
-    for number in numbers:
-        picture = _png(images, order[number % len(order)])
-        headers = {"content-type": "image/png", "idempotency-key": f"image-{number}"}  # a retry is learned once
-        client.post(f"/v1/streams/{STREAM}/classify", content=picture, headers=headers).raise_for_status()
-        due += 1 / given.per_second
+    for number in range(first, first + given.images) if given.images else itertools.count(first):
+        client.classify(STREAM, _png(images, order[number % len(order)]))
+        due = max(due + 1 / given.per_second, time.monotonic() - 1)  # after a pause, not all at once
         time.sleep(max(0.0, due - time.monotonic()))
 
 

@@ -45,14 +45,14 @@ def tiles(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Shown]:
     images = min(history["total"], LATEST * history["images_per_bin"])
     window = f"last {count(images)} images" if images else "no image yet"
     return [
-        {"name": "Agreement", "value": percent(means["agreement"]), "hint": f"its parts name one class; {window}"},
-        {"name": "Flips", "value": percent(means["flips"]), "hint": f"answers unlike zero-shot's; {window}"},
+        {"name": "Agreement", "value": percent(means["agreement"]), "hint": f"parts name one class; {window}"},
+        {"name": "Flips", "value": percent(means["flips"]), "hint": f"not zero-shot's answer; {window}"},
         {"name": "Learned", "value": percent(means["learned"]), "hint": f"the rest was held back; {window}"},
         {"name": "Coverage", "value": percent(health.get("coverage")), "hint": "of the classes hold an image"},
         {
             "name": "Drift",
             "value": _three(health.get("drift")),
-            "hint": "of the mean image, 1 - cosine, from the first ones",
+            "hint": "of the mean image from the first ones",
         },
         {"name": "Corrections", "value": count(history["corrections"]), "hint": "by people"},
     ]

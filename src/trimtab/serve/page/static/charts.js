@@ -2,21 +2,24 @@
 "use strict";
 
 (() => {
+  const percent = (value) => (value == null ? "–" : (100 * value).toFixed(1) + " %");
+  const plain = (value) => (value == null ? "–" : value.toFixed(3));
+  const count = (value) => (value == null ? "–" : value.toLocaleString("en"));
   const KINDS = {
-    agreement: [
-      { key: "agreement", label: "agreement", color: "--chart-1" },
-      { key: "flips", label: "flips", color: "--chart-2" },
-    ],
-    drift: [
-      { key: "drift", label: "drift", color: "--chart-1" },
-      { key: "collapse", label: "collapse", color: "--chart-2" },
-    ],
+    agreement: {
+      lines: ["agreement", "flips"],
+      written: percent,
+      tick: (value) => Math.round(100 * value) + " %",
+    },
+    drift: {
+      lines: ["drift", "collapse"],
+      written: plain,
+      tick: (value) => value.toFixed(2),
+    },
   };
   const HEIGHT = 200;
   const charts = new Map();
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const percent = (value) => (value == null ? "–" : (100 * value).toFixed(1) + " %");
-  const count = (value) => (value == null ? "–" : value.toLocaleString("en"));
 
   function options(kind, width) {
     const ink = color("--soft");
@@ -28,22 +31,22 @@
       scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.min(1, Math.max(0.05, (high || 0) * 1.1))] } },
       axes: [
         { stroke: ink, grid: { show: false }, ticks: grid, values: (_, ticks) => ticks.map(count), size: 34 },
-        { stroke: ink, grid, ticks: { show: false }, values: (_, ticks) => ticks.map((v) => Math.round(100 * v) + " %"), size: 52 },
+        { stroke: ink, grid, ticks: { show: false }, values: (_, ticks) => ticks.map(KINDS[kind].tick), size: 52 },
       ],
       series: [
         { label: "image", value: (u, value) => count(value ?? u.data[0].at(-1)) },
-        ...KINDS[kind].map((line, place) => ({
-          label: line.label,
-          stroke: color(line.color),
+        ...KINDS[kind].lines.map((label, place) => ({
+          label,
+          stroke: color("--chart-" + (place + 1)),
           width: 2,
           points: { show: false },
-          value: (u, value) => percent(value ?? u.data[place + 1].at(-1)),
+          value: (u, value) => KINDS[kind].written(value ?? u.data[place + 1].at(-1)),
         })),
       ],
     };
   }
 
-  const rows = (kind, history) => [history.seen, ...KINDS[kind].map((line) => history[line.key])];
+  const rows = (kind, history) => [history.seen, ...KINDS[kind].lines.map((line) => history[line])];
 
   function draw(place, history) {
     const kind = place.dataset.chart;

@@ -123,5 +123,6 @@
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && due) moved();
   });
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   if (document.body.dataset.events) connect();
 })();
