@@ -37,6 +37,7 @@ class Tenant(Sleeper):
         self._looked = Keys(len(self.settings.labels))  # repeats of looks, which no journal knows
         self._looks = 0
         self._thumbnails = Thumbnails(self._place.thumbnails)
+        self.trouble = ""  # why the last images were not learned, where the disk is the reason
 
     @classmethod
     def create(cls, path: Path, settings: StreamSettings, text: Array, logit_scale: float = 100.0) -> "Tenant":
@@ -227,6 +228,7 @@ class Tenant(Sleeper):
                         plan.learned(ledger.commit(plan.records))
                 except OSError as error:
                     why_not = f"Nothing was learned: {reason(error)}"
+                self.trouble = why_not
             plan.look(why_not, self._next_look)
         except BaseException as error:
             for group in groups:
