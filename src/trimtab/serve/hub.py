@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from trimtab import arguments
 from trimtab.engine.arrays import Array
@@ -80,6 +80,10 @@ class Hub:
     def names(self) -> list[str]:
         """The names of all streams."""
         return sorted(self._tenants)
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """A few facts of every stream, as they were last known; none is woken."""
+        return [tenant.summary() for _, tenant in sorted(self._tenants.copy().items())]
 
     def delete(self, name: str) -> None:
         """Delete a stream with all that it has learned."""

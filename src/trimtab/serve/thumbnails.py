@@ -19,13 +19,13 @@ ENDING = ".jpg"
 
 
 def make_thumbnail(picture: bytes) -> bytes:
-    """A small JPEG of an image file that has been checked and decoded before."""
+    """A small JPEG of an image file, upright; one that cannot be read is refused."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(picture)) as image:
-        image.draft("RGB", (2 * SIDE, 2 * SIDE))
-        small = image.convert("RGB")
-        small.thumbnail((SIDE, SIDE))
+    from trimtab.images.decode import decode
+
+    small = Image.fromarray(decode(picture, enough=2 * SIDE))
+    small.thumbnail((SIDE, SIDE))
     file = io.BytesIO()
     small.save(file, "JPEG", quality=QUALITY)
     return file.getvalue()
