@@ -4,7 +4,8 @@
 
 Good requests of every kind (pictures, forms, base64, features, states, settings, switches) are damaged, each in one or
 two ways: another method, path, header or type; bytes flipped, cut off, doubled or made up; a JSON value of another
-kind; lengths that lie, chunks that are none, lines that break off. They go over real connections, as bytes. At the end the server must still answer and learn, and a new server on the same folder must know the same.
+kind; lengths that lie, chunks that are none, lines that break off. They go over real connections, as bytes. At
+the end the server must still answer and learn, and a new server on the same folder must know the same.
 """
 
 import argparse
