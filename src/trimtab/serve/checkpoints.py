@@ -1,4 +1,4 @@
-"""Checkpoints: what the journal goes on from. A state, and beside it what else is remembered; two are kept.
+"""Checkpoints: where the journal starts from. A state, and beside it what else is remembered; two are kept.
 
 The second-last stays, with the journal since then: should the last be damaged, nothing is lost.
 """
@@ -20,7 +20,7 @@ STATE, NOTE, ASIDE = ".safetensors", ".json", ".damaged"
 
 
 def note_of(number: int, memory: Memory) -> bytes:
-    """What a checkpoint holds beside the state, as it is now: the memory goes on changing."""
+    """What a checkpoint holds beside the state, as it is now: the memory keeps changing."""
     return sealed({"format": FORMAT, "version": VERSION, "number": number, "memory": memory.to_note()})
 
 

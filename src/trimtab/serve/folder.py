@@ -3,7 +3,7 @@
 stream.json          settings, logit scale, fingerprint of the task
 text.npy             (C, d) text prototypes
 journal/             every change since the second-last checkpoint
-checkpoints/         states that the journal goes on from, and what else is remembered
+checkpoints/         states that the journal starts from, and what else is remembered
 given/               states that were put in the place of the stream's, as long as the journal speaks of them
 snapshots/           states to go back to
 thumbnails/          small pictures, if they were asked for

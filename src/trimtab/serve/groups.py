@@ -98,10 +98,11 @@ class Plan:
 
     def _add(self, group: Group) -> None:
         slots, errors = [], []
+        bodies: dict[str, str] = {}
         for index in range(len(group.requests)):
             slot = _Slot(group, index)
             try:
-                if not self._known(slot):
+                if not self._known(slot, bodies):
                     slots.append(slot)
             except TrimtabError as error:
                 errors.append(error)
@@ -112,8 +113,8 @@ class Plan:
         for slot in slots:
             self._place(slot)
 
-    def _known(self, slot: _Slot) -> bool:
-        """Check a request; whether its answer is known already."""
+    def _known(self, slot: _Slot, bodies: dict[str, str]) -> bool:
+        """Check a request; whether its answer is known already. `bodies` are those of the group's keys so far."""
         request = slot.request
         slot.rows = self._memory.check_rows(request.features)
         _check_text("key", request.key, LONGEST_KEY)
@@ -122,6 +123,7 @@ class Plan:
         if request.key is None:
             return False
         slot.body = request.body
+        check_body(request.key, bodies.setdefault(request.key, slot.body), slot.body)
         if request.key in self._by_key:
             check_body(request.key, self._by_key[request.key].body, slot.body)
         found = self._memory.keys.find(request.key, slot.body) or self._looked.find(request.key, slot.body)
@@ -135,11 +137,6 @@ class Plan:
         if key is not None:
             first = self._by_key.setdefault(key, slot)
             if first is not slot:
-                try:
-                    check_body(key, first.body, slot.body)
-                except TrimtabError as error:  # both came in one group
-                    slot.answer(error)
-                    return
                 slot.repeats = first
                 self._repeating.append(slot)
                 return

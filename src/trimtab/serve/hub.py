@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from pathlib import Path
+from typing import Any, Self
 
 from trimtab import arguments
 from trimtab.engine.arrays import Array
@@ -80,6 +81,10 @@ class Hub:
         """The names of all streams."""
         return sorted(self._tenants)
 
+    def summaries(self) -> list[dict[str, Any]]:
+        """A few facts of every stream, as they were last known; none is woken."""
+        return [tenant.summary() for _, tenant in sorted(self._tenants.copy().items())]
+
     def delete(self, name: str) -> None:
         """Delete a stream with all that it has learned."""
         tenant = self.get(stream_name(name))
@@ -97,6 +102,12 @@ class Hub:
             except (OSError, TrimtabError) as error:
                 _log.warning("stream %s was not put away: %s", tenant.name, error)
         self._server.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def figures(self) -> dict[str, int]:
         """How many streams there are, how many are awake, and the bytes that these take, about."""

@@ -1,7 +1,7 @@
 """Journal: every change of a stream, in order, on the disk before anybody is told of it.
 
 Files that are only ever added to (segments), each named by the number of its first entry. A segment begins with a
-header (format, version, that number) and goes on in frames. A frame holds the entries of one group commit:
+header (format, version, that number) and continues in frames. A frame holds the entries of one group commit:
 
     mark | bytes that follow the header | checksum | number of the first entry | entries      all little-endian
     then, for each entry: its length, and its bytes
@@ -149,6 +149,7 @@ class Journal:
         entries, end = whole_part(content, first)
         if following is not None:  # a group that could not be taken back was written again, into the next segment
             entries = entries[: following - first]
+        yield from entries
         number = first + len(entries)
         if end < len(content):
             if _whole_frame_after(content, end) or following not in (None, number):
@@ -158,7 +159,6 @@ class Journal:
                 )
             self.cut += len(content) - end
             os.truncate(path, end)
-        yield from entries
 
     def _continue(self, path: Path) -> None:
         with suppress(FileNotFoundError):  # it was cut off whole

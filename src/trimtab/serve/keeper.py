@@ -109,7 +109,7 @@ class Keeper:
 def reason(error: OSError) -> str:
     """Why something cannot be written, in a sentence."""
     if error.errno in FULL:
-        return "the disk is full; free some space, and it goes on by itself."
+        return "the disk is full; free some space, and learning continues by itself."
     return f"the disk cannot be written ({error.strerror or error})."
 
 

@@ -42,14 +42,12 @@ class Ledger:
         self.broken = False
         return results
 
-    def replace(self, content: bytes, facts: dict[str, Any], *, check: bool = True) -> None:
+    def replace(self, content: bytes, facts: dict[str, Any]) -> None:
         """Continue from another state, given as a file's bytes; it is kept as long as the journal speaks of it."""
         path = self._given(self.journal.next)
         write_whole(path, content)
         try:
-            stream = self._load(path)
-            if check:
-                self.memory.check_given(stream, "The state")
+            stream = self._load_given(path)
             digest = hashlib.sha256(content).hexdigest()
             self.commit([Record("replace", {**facts, "sha256": digest})], stream)
         except BaseException:
@@ -139,6 +137,15 @@ class Ledger:
             if sha256_of(path) == record.facts["sha256"]:
                 return self._load(path)
         raise Damaged(f"{path}, a state that the stream was put back to, is missing or damaged; put a copy of it back.")
+
+    def _load_given(self, path: Path) -> Stream:
+        """A state that somebody brings, after all checks; what is wrong is said without the server's paths."""
+        try:
+            stream = self._load(path)
+        except TrimtabError as error:
+            raise TrimtabError(str(error).replace(str(path), "The state")) from None
+        self.memory.check_given(stream, "The state")
+        return stream
 
     def _load(self, path: Path) -> Stream:
         return Stream.load(path, self._task, self._settings.make_method())

@@ -1,5 +1,6 @@
 """Sleeper: the life of a stream that is served: in memory while it is used, else on the disk, until the next call."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from trimtab.serve.folder import StreamFolder
 from trimtab.serve.keeper import Keeper
 from trimtab.serve.ledger import Ledger
 from trimtab.serve.listeners import Listeners
-from trimtab.serve.refusals import NoSuchStream
+from trimtab.serve.refusals import Damaged, NoSuchStream
 from trimtab.task import Task
 
 WORTH_SAVING = 32  # changes; fewer are repeated at the next wake sooner than a checkpoint is written
@@ -110,10 +111,18 @@ class Sleeper:
             if self._ledger is None:
                 if self._make_room is not None:
                     self._make_room(self)
-                self._ledger = Ledger(self._place, self.settings, self._place.task())
+                self._ledger = self._read()
                 self._keeper.awake(self._ledger)
                 self._note_summary(self._ledger)
             yield self._ledger
+
+    def _read(self) -> Ledger:
+        """From the disk; what is wrong there is said without the server's own paths."""
+        try:
+            return Ledger(self._place, self.settings, self._place.task())
+        except Damaged as error:
+            error.args = (str(error).replace(f"{self.folder.parent}{os.sep}", ""),)
+            raise
 
     def _fall_asleep(self) -> None:
         if self._ledger is not None:

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
@@ -35,6 +37,7 @@ class Tenant(Sleeper):
         self._looked = Keys(len(self.settings.labels))  # repeats of looks, which no journal knows
         self._looks = 0
         self._thumbnails = Thumbnails(self._place.thumbnails)
+        self.trouble = ""  # why the last images were not learned, where the disk is the reason
 
     @classmethod
     def create(cls, path: Path, settings: StreamSettings, text: Array, logit_scale: float = 100.0) -> "Tenant":
@@ -172,7 +175,10 @@ class Tenant(Sleeper):
         """What the stream has noticed of itself, without labels; without a guard, only how many images it has seen."""
         with self._awake() as ledger:
             stream = ledger.memory.stream
-            return {"seen": stream.seen} if stream.watch is None else asdict(stream.health())
+            if stream.watch is None:
+                return {"seen": stream.seen}
+            figures = asdict(stream.health())
+            return {name: value.item() if isinstance(value, np.generic) else value for name, value in figures.items()}
 
     def cache(self, label: str | None = None) -> list[dict[str, Any]]:
         """What the caches hold, per class or of one class."""
@@ -222,6 +228,7 @@ class Tenant(Sleeper):
                         plan.learned(ledger.commit(plan.records))
                 except OSError as error:
                     why_not = f"Nothing was learned: {reason(error)}"
+                self.trouble = why_not
             plan.look(why_not, self._next_look)
         except BaseException as error:
             for group in groups:

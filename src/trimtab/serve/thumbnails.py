@@ -19,13 +19,13 @@ ENDING = ".jpg"
 
 
 def make_thumbnail(picture: bytes) -> bytes:
-    """A small JPEG of an image file that has been checked and decoded before."""
+    """A small JPEG of an image file, upright; one that cannot be read is refused."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(picture)) as image:
-        image.draft("RGB", (2 * SIDE, 2 * SIDE))
-        small = image.convert("RGB")
-        small.thumbnail((SIDE, SIDE))
+    from trimtab.images.decode import decode
+
+    small = Image.fromarray(decode(picture, enough=2 * SIDE))
+    small.thumbnail((SIDE, SIDE))
     file = io.BytesIO()
     small.save(file, "JPEG", quality=QUALITY)
     return file.getvalue()
@@ -75,10 +75,10 @@ class Thumbnails:
         return self._kept
 
     def _let_go(self, kept: dict[str, None], held: Collection[str]) -> None:
-        surplus = len(kept) - MOST
-        free = [image for image in kept if image not in held][:surplus]
-        if len(kept) - len(free) > 2 * MOST:
-            free = list(kept)[:surplus]
+        older = list(kept)[:-MOST]
+        free = [image for image in older if image not in held]
+        if len(older) - len(free) > MOST:
+            free = older
         for image in free:
             (self.folder / f"{image}{ENDING}").unlink(missing_ok=True)
             del kept[image]
