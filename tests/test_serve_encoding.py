@@ -105,9 +105,8 @@ def test_pictures_of_many_threads_get_their_own_features(shared):
 
     def client(number):
         file = picture(LABELS[number % 4], 1000 + number)
-        for future in shared.features([file] * 3):
-            if not np.array_equal(future.result(20), classifier.features(file)):
-                wrong.append(number)
+        expected = classifier.features(file)
+        wrong.extend(rows for rows in shared.features([file] * 3) if not np.array_equal(rows.result(20), expected))
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(12)]
     for thread in threads:
