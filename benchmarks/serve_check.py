@@ -34,7 +34,7 @@ def _store() -> FeatureStore:
 
 
 def _stratified(frame: list[Candidate], seed: int) -> Check:
-    return draw(frame, lambda _: b"", 0.0, seed)
+    return draw(frame, 0.0, seed)
 
 
 def _at_random(frame: list[Candidate], seed: int) -> Check:

@@ -1,7 +1,5 @@
 """Check fifty: who is drawn, what is kept, and what the labels say."""
 
-import json
-
 import pytest
 
 from trimtab.errors import TrimtabError
@@ -15,7 +13,7 @@ def frame(others, flips):
 
 
 def drawn(others, flips, size=50, seed=1):
-    return draw(frame(others, flips), lambda image: image.encode(), 0.0, seed, size)
+    return draw(frame(others, flips), 0.0, seed, size)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +63,12 @@ def test_none_of_the_classes_is_an_answer_and_unclear_is_not():
 
 def test_labels_survive_a_restart(tmp_path):
     file = tmp_path / "check.json"
-    checks = Checks(file)
-    checks.current = drawn(20, 10, size=4)
+    checks = Checks(file, tmp_path)
+    checks.start(drawn(20, 10, size=4), str.encode)
     checks.current.say(0, "cat")
     checks.save()
-    again = Checks(file)
+    again = Checks(file, tmp_path)
+    assert again.picture(3) == again.current.asked[3].candidate.id.encode()
     assert again.current == checks.current
     assert again.current.next == 1
     again.current.step_back()
@@ -78,19 +77,20 @@ def test_labels_survive_a_restart(tmp_path):
         again.current.say(index, "dog")
     again.save()
     again.save()
-    assert len(Checks(file).past) == 1
-    Checks(file).forget_pictures()
-    assert Checks(file).current is None
-    assert "picture" not in json.dumps(json.loads(file.read_text())["past"])
+    assert len(Checks(file, tmp_path).past) == 1
+    Checks(file, tmp_path).forget_pictures()
+    kept = Checks(file, tmp_path)
+    assert (kept.current, kept.picture(0), len(kept.past)) == (None, None, 1)
+    assert list(tmp_path.rglob("*.jpg")) == []
 
 
 def test_refusals(tmp_path):
     with pytest.raises(TrimtabError, match="nothing to look at"):
-        draw([], lambda _: b"", 0.0, 1)
+        draw([], 0.0, 1)
     with pytest.raises(TrimtabError, match="left the server's store"):
-        draw(frame(3, 3), lambda _: None, 0.0, 1)
+        Checks(tmp_path / "new.json", tmp_path).start(drawn(3, 3), lambda _: None)
     with pytest.raises(TrimtabError, match="no image 7"):
         drawn(3, 3).say(7, "cat")
     (tmp_path / "check.json").write_text("{")
     with pytest.raises(TrimtabError, match="is damaged"):
-        Checks(tmp_path / "check.json")
+        Checks(tmp_path / "check.json", tmp_path)

@@ -6,9 +6,9 @@ random order without the stream's answers. The sample's pictures and answers are
 may learn on meanwhile, and every label is on the disk when the next image is shown.
 """
 
-import base64
 import json
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -42,7 +42,6 @@ class Asked:
     """An image of the sample, and what the person said: None not yet, "" for none of the classes."""
 
     candidate: Candidate
-    picture: str  # base64
     truth: str | None = None
     unclear: bool = False
 
@@ -125,10 +124,8 @@ class Check:
         )
 
 
-def draw(
-    candidates: Sequence[Candidate], picture_of: Callable[[str], bytes | None], when: float, seed: int, size: int = SIZE
-) -> Check:
-    """Start a check: draw its images at random, and keep their pictures."""
+def draw(candidates: Sequence[Candidate], when: float, seed: int, size: int = SIZE) -> Check:
+    """Draw the images of a check at random."""
     chance = random.Random(seed)
     flips = [candidate for candidate in candidates if candidate.flip]
     others = [candidate for candidate in candidates if not candidate.flip]
@@ -138,20 +135,15 @@ def draw(
     drawn = chance.sample(flips, from_flips) + chance.sample(others, min(len(others), size - from_flips))
     chance.shuffle(drawn)
     positions = [candidate.position for candidate in candidates]
-    check = Check(when, len(candidates), len(flips), min(positions), max(positions))
-    for candidate in drawn:
-        picture = picture_of(candidate.id)
-        if picture is None:  # left the store between the two looks
-            raise TrimtabError("Pictures left the server's store while the sample was drawn; try again.")
-        check.asked.append(Asked(candidate, base64.b64encode(picture).decode()))
-    return check
+    asked = [Asked(candidate) for candidate in drawn]
+    return Check(when, len(candidates), len(flips), min(positions), max(positions), asked)
 
 
 class Checks:
-    """The check under way and the results of earlier ones, in a file of the stream's folder."""
+    """The check under way and the results of earlier ones, in a file; its pictures lie in a folder below the others."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, file: Path, thumbnails: Path) -> None:
+        self._file, self._pictures = file, thumbnails / "check"
         self.current: Check | None = None
         self.past: list[Result] = []
         if file.exists():
@@ -159,6 +151,23 @@ class Checks:
                 self._read(json.loads(file.read_bytes()))
             except (ValueError, KeyError, TypeError, OSError):
                 raise TrimtabError(f"{file} is damaged; delete it to check again. Nothing learned is in it.") from None
+
+    def start(self, check: Check, picture_of: Callable[[str], bytes | None]) -> None:
+        """Begin with a check, and copy its pictures."""
+        self.forget_pictures()
+        self._pictures.mkdir()
+        for index, asked in enumerate(check.asked):
+            picture = picture_of(asked.candidate.id)
+            if picture is None:  # it left between the two looks
+                raise TrimtabError("Pictures left the server's store while the sample was drawn; try again.")
+            (self._pictures / f"{index}.jpg").write_bytes(picture)
+        self.current = check
+        self.save()
+
+    def picture(self, index: int) -> bytes | None:
+        """A picture of the check under way, unless all pictures were deleted."""
+        file = self._pictures / f"{index}.jpg"
+        return file.read_bytes() if self.current is not None and file.exists() else None
 
     def save(self) -> None:
         """Write all of it, whole."""
@@ -173,6 +182,7 @@ class Checks:
     def forget_pictures(self) -> None:
         """Keep the results alone."""
         self.current = None
+        shutil.rmtree(self._pictures, ignore_errors=True)
         self.save()
 
     def _read(self, note: dict[str, Any]) -> None:

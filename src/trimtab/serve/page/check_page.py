@@ -1,6 +1,5 @@
 """The page of "check 50": draw, ask, tell."""
 
-import base64
 import secrets
 import threading
 import time
@@ -31,7 +30,7 @@ def checks_of(tenant: Tenant) -> Checks:
     """The checks of a stream."""
     with _lock:
         if tenant not in _open:
-            _open[tenant] = Checks(tenant.folder / FILE)
+            _open[tenant] = Checks(tenant.folder / FILE, tenant.folder / "thumbnails")
         return _open[tenant]
 
 
@@ -39,9 +38,9 @@ def start(tenant: Tenant, _: Mapping[str, Any]) -> str:
     """Draw a sample."""
     checks = checks_of(tenant)
     with _lock:
-        checks.current = draw(_candidates(tenant), tenant.thumbnail, time.time(), secrets.randbits(64))
-        checks.save()
-        return f"{len(checks.current.asked)} images were drawn."
+        check = draw(_candidates(tenant), time.time(), secrets.randbits(64))
+        checks.start(check, tenant.thumbnail)
+        return f"{len(check.asked)} images were drawn."
 
 
 def say(tenant: Tenant, form: Mapping[str, Any]) -> str:
@@ -94,6 +93,9 @@ def show_check(desk: Desk, request: Request) -> Response:
     if seen["pictures"]:
         checks = checks_of(tenant)
         past, current = checks.past, checks.current
+        if current is not None and checks.picture(0) is None:  # somebody has deleted all pictures
+            checks.forget_pictures()
+            current = None
         if current is None:
             frame = len(_candidates(tenant))
         elif current.next is not None:
@@ -117,10 +119,11 @@ def show_check(desk: Desk, request: Request) -> Response:
 def check_picture(desk: Desk, request: Request) -> Response:
     """A picture of the sample."""
     tenant, _ = desk.stream(request, "admin")
-    current, index = checks_of(tenant).current, request.path_params["index"]
-    if current is None or not index.isdecimal() or int(index) >= len(current.asked):
+    index = request.path_params["index"]
+    found = checks_of(tenant).picture(int(index)) if index.isdecimal() and len(index) < 4 else None
+    if found is None:
         raise Problem(404, "There is no such picture in the check.")
-    return Response(base64.b64decode(current.asked[int(index)].picture), media_type="image/jpeg")
+    return Response(found, media_type="image/jpeg")
 
 
 def _candidates(tenant: Tenant) -> list[Candidate]:

@@ -1,10 +1,11 @@
-// "Check 50" by keyboard: each class has a key; after an answer the next image is asked about.
+// "Check 50" by keyboard: each class has a key while the focus is on the form, where every new image puts it.
 "use strict";
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (event.target.closest("input, select, textarea, dialog")) return;
-  const button = document.querySelector('[data-keys] [data-key="' + CSS.escape(event.key) + '"]');
+  const form = event.target.closest("[data-keys]");
+  if (!form || event.target.matches("input, select, textarea")) return;
+  const button = form.querySelector('[data-key="' + CSS.escape(event.key) + '"]');
   if (!button) return;
   event.preventDefault();
   button.click();

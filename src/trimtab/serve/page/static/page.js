@@ -105,19 +105,21 @@
       moved();
     });
     source.onerror = () => {
-      // The browser tries again by itself, but not after an answer that is no stream; then we do, ever more rarely.
-      tries += 1;
-      if (tries > 1) unreachable();
-      if (source.readyState === EventSource.CLOSED) {
-        fetch(location.pathname, { method: "HEAD" }).then(
-          (answer) => (answer.status === 404 ? gone() : answer.status === 401 ? location.reload() : again()),
-          again,
-        );
-      }
+      // What is wrong is asked by a plain request; then it tries again, ever more rarely.
+      source.close();
+      fetch(location.pathname, { method: "HEAD" }).then((answer) => {
+        if (answer.status === 404) return gone();
+        if (answer.status === 401) return location.reload();
+        again();
+      }, () => {
+        unreachable();
+        again();
+      });
     };
   }
   function again() {
-    setTimeout(connect, Math.min(30000, 1000 * 2 ** tries));
+    setTimeout(connect, Math.min(15000, 500 * 2 ** tries));
+    tries += 1;
   }
 
   document.addEventListener("visibilitychange", () => {
