@@ -34,7 +34,10 @@ def test_streams_live_beside_each_other_and_survive_a_restart(hub, tmp_path):
     hub.close()
     with Hub.open(tmp_path / "hub") as again:
         assert again.names() == ["a", "b"]
-        assert again.get("a").summary()["seen"] is None, "it sleeps until it is needed"
+        assert [(each["name"], each["awake"], each["seen"]) for each in again.summaries()] == [
+            ("a", False, 40),
+            ("b", False, 50),
+        ], "they sleep until they are needed"
         assert {name: learned(again.get(name)) for name in again.names()} == known
         again.delete("a")
         assert again.names() == ["b"]

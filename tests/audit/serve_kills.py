@@ -3,9 +3,9 @@
     python -m tests.audit.serve_kills --count 200 --seed 0
 
 The real command, `trimtab serve`, four streams (MCP, Keel and TDA with a guard, MCP without), eight clients. Each
-client sends an image until it is answered, with the same idempotency key. SIGKILL hits at random moments: while the server
-starts and recovers, while it answers, while it writes checkpoints. In the end every image must have been taken in once,
-and answers and states must be those of streams that stepped through the images in that order, bit for bit.
+client sends an image until it is answered, with the same idempotency key. SIGKILL hits at random moments: while the
+server starts and recovers, while it answers, while it writes checkpoints. In the end every image must have been taken
+in once, and answers and states must be those of streams that stepped through the images in that order, bit for bit.
 
 Prints its counts; the exit code is 1 if an image was lost or doubled, a bit differs, or something hung.
 """

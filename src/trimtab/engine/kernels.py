@@ -73,14 +73,17 @@ def softmax_into(logits: Array, out: Array) -> np.float32:
     highest = logits[best]
     others = np.float32(0)
     weighted = np.float32(0)
+    # Sums have a loop of their own that writes nothing: in one that writes, whether they run in lanes, and so their
+    # last bits, would depend on how far apart the two arrays happen to lie.
     for c in range(len(logits)):
         shifted = logits[c] - highest
         exponential = _exp(shifted) if c != best else np.float32(0)
-        out[c] = exponential
         others += exponential
         weighted += exponential * shifted
-    out[best] = np.float32(1)
     total = np.float32(1) + others
+    for c in range(len(logits)):
+        out[c] = _exp(logits[c] - highest)
+    out[best] = np.float32(1)
     for c in range(len(out)):
         out[c] /= total
     return np.log1p(others) - weighted / total
@@ -187,10 +190,9 @@ def _retrieval_of_one(
                 highest = max(highest, products[c, k, image])
         numerator, squared = np.float32(0), np.float32(0)
         for k in range(stop):  # an empty slot weighs nothing
-            product = products[c, k, image]
-            weight = occupied[c, k] * _exp(beta * min(product - highest, np.float32(0)))
-            weights[k] = weight
-            numerator += weight * product
+            weights[k] = occupied[c, k] * _exp(beta * min(products[c, k, image] - highest, np.float32(0)))
+        for k in range(stop):  # a sum in a loop that writes nothing: see `softmax_into`
+            numerator += weights[k] * products[c, k, image]
         for k in range(stop):
             row = gram[c, k]
             across = np.float32(0)

@@ -105,9 +105,10 @@ def learn(
     for part in range(parts):
         row, raw, own = unbiased[part], logs[part], habit[part]
         mean, square = 0.0, 0.0
-        for c in range(classes):
+        for c in range(classes):  # sums in a loop that writes nothing: see `engine.kernels.softmax_into`
             mean += fused[c] * row[c]
             square += fused[c] * row[c] * row[c]
+        for c in range(classes):
             own[c] += (1 - fused[c]) * raw[c]
         spread[part] += (max(square - mean * mean, 0.0) - spread[part]) / (seen[0] + 2)  # the first guess counts as one
         if part > 0:
@@ -120,6 +121,7 @@ def learn(
             highest, total = raw.max(), np.float32(0)
             for c in range(classes):
                 believed[c] = np.exp(raw[c] - highest)
+            for c in range(classes):
                 total += believed[c]
             believed /= total
     for c in range(classes):

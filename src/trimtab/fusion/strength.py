@@ -93,16 +93,20 @@ def _learn(
     figures: NDArray[np.float64], text: Array, logits: Array, cosines: Array, holds_items: NDArray[np.bool_]
 ) -> None:
     classes = len(text)
-    for c in range(classes):
+    weighed, weight = 0.0, 0.0
+    for c in range(classes):  # sums in loops that write nothing: see `engine.kernels.softmax_into`
         if holds_items[c]:
-            figures[COSINES] += (1 - text[c]) * cosines[c]
-            figures[COSINE_WEIGHT] += 1 - text[c]
+            weighed += (1 - text[c]) * cosines[c]
+            weight += 1 - text[c]
+    figures[COSINES] += weighed
+    figures[COSINE_WEIGHT] += weight
     usual = _usual(figures)
     logit, logit_square, cosine, cosine_square, itself = 0.0, 0.0, 0.0, 0.0, 0.0
     deviations = np.zeros(classes, np.float32)
     for c in range(classes):
+        deviations[c] = cosines[c] - usual if holds_items[c] else 0.0
+    for c in range(classes):
         deviation = cosines[c] - usual if holds_items[c] else 0.0
-        deviations[c] = deviation
         logit += text[c] * logits[c]
         logit_square += text[c] * logits[c] * logits[c]
         cosine += text[c] * deviation

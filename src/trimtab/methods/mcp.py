@@ -8,8 +8,8 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 | 1: softmax of similarities        | `engine.equations.softmax`, `engine.block.Block.view_logits`     |
 | 2: center mu_c = w v_c + (1-w) t_c | `three_caches.ThreeCaches._with_center`                         |
 | A(x), below Eq. 3                 | `engine.equations.affinity`                                      |
-| 3: retrieved r_c, softmax s f r_c | `engine.kernels.retrieval_cosines`, `MCP.predict`                |
-| 4: prototype term                 | `MCP.predict`, `MCP._prototype_term`                             |
+| 3: retrieved r_c, softmax s f r_c | `engine.kernels.retrieval_cosines`, `three_caches_walk._parts`   |
+| 4: prototype term                 | `three_caches_walk._parts`, `MCP._prototype_term`                |
 | 5: fusion of the three parts      | `fusion.weights.FixedWeights.combine`                            |
 | caches and reflecting mechanism   | three_caches.py, with a table of its own                         |
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
-from trimtab.engine.equations import affinity, softmax
+from trimtab.engine.equations import affinity
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
 from trimtab.fusion.strength import PrototypeStrength
@@ -80,13 +80,14 @@ class MCP(ThreeCacheMethod):
     def predict(self, image: Image, state: MCPState) -> dict[str, Array]:
         """The three parts: what the text says, what the prototypes say, what the retrieved items say."""
         caches = state.caches
-        against = caches.penalties.at(image)
-        retrieved = image.logit_scale * caches.retrieved.at(image)
-        return {
-            "text": image.vote,
-            "prototype": softmax(image.logits + self._prototype_term(image, state) - against),  # Eq. 4
-            "retrieval": softmax(retrieved),  # Eq. 3
-        }
+        prototype, retrieval = prototype_and_retrieval(
+            image.logits[None],
+            self._prototype_term(image, state)[None],
+            np.array([image.logit_scale], np.float32),
+            caches.penalties.at(image)[:, None],
+            caches.retrieved.at(image)[:, None],
+        )
+        return {"text": image.vote, "prototype": prototype[0], "retrieval": retrieval[0]}
 
     def walk(self, block: Block, state: MCPState) -> dict[str, Array] | None:
         """A block at once: all writes first, then the parts from what each image found."""
@@ -103,7 +104,7 @@ class MCP(ThreeCacheMethod):
             holds_items = since <= np.arange(len(block))[:, None]
             term = affinity(cosines, *self.affinity) * holds_items  # Eq. 4, first term: A(<f, v_c>)
         prototype, retrieval = prototype_and_retrieval(
-            block.logits, term, block.logit_scales, caches.penalties.compiled(), caches.retrieved.compiled()
+            block.logits, term, block.logit_scales, caches.penalties.compiled().table, caches.retrieved.compiled().table
         )
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 

@@ -137,11 +137,15 @@ def _reflect(
 
 
 def prototype_and_retrieval(
-    logits: Array, term: Array, scales: Array, penalties: door.Penalties, retrieved: door.Retrieved
+    logits: Array, term: Array, scales: Array, against: Array, retrieved: Array
 ) -> tuple[Array, Array]:
-    """(B, C) each: what prototypes and retrieval say of a block's images, the former with its `term` (B, C)."""
+    """(B, C) each: what prototypes and retrieval say of images, the former with its `term` (B, C).
+
+    `against` and `retrieved` are the read-outs' tables (C, B). One image goes the same way as a block, so that its
+    answer is the same, bit for bit.
+    """
     prototype, retrieval = np.empty_like(logits), np.empty_like(logits)
-    _parts(logits, term, scales, penalties.table, retrieved.table, prototype, retrieval)
+    _parts(logits, term, scales, against, retrieved, prototype, retrieval)
     return prototype, retrieval
 
 

@@ -1,5 +1,6 @@
 """StreamFolder: where a stream keeps what; and what it was made with, written once.
 
+summary.json         a few facts for lists, as of when it fell asleep
 stream.json          settings, logit scale, fingerprint of the task
 text.npy             (C, d) text prototypes
 journal/             every change since the second-last checkpoint

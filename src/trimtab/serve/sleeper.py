@@ -1,10 +1,11 @@
 """Sleeper: the life of a stream that is served: in memory while it is used, else on the disk, until the next call."""
 
+import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from trimtab.serve.listeners import Listeners
 from trimtab.serve.refusals import Damaged, NoSuchStream
 from trimtab.task import Task
 
-WORTH_SAVING = 32  # changes; fewer are repeated at the next wake sooner than a checkpoint is written
+SUMMARY = "summary.json"
+WORTH_SAVING = 8  # changes; fewer are repeated at the next wake sooner than a checkpoint is written
 
 
 class Sleeper:
@@ -38,7 +40,7 @@ class Sleeper:
         self._ledger: Ledger | None = None
         self._keeper = Keeper(self._place.snapshots, self.settings, self.events)
         self._closed = False
-        self._summary: dict[str, Any] = {"seen": None, "mode": None, "total": None, "version": None, "agreement": None}
+        self._summary: dict[str, Any] = self._last_summary()
 
     def check_text(self, text: Array, logit_scale: float | None = None) -> None:
         """Raise if the encoder at hand sees the labels otherwise than the one that the stream was made with."""
@@ -80,6 +82,8 @@ class Sleeper:
                     self._keeper.checkpoint(ledger)
                     self._keeper.finish()
                 self._note_summary(ledger)
+                with suppress(OSError):  # for lists alone
+                    (self.folder / SUMMARY).write_text(json.dumps(self._summary))
                 self._fall_asleep()
             return True
         finally:
@@ -109,12 +113,16 @@ class Sleeper:
             if self._ledger is not None and self._ledger.broken:
                 self._fall_asleep()  # a change was broken off: what is on the disk is whole
             if self._ledger is None:
-                if self._make_room is not None:
-                    self._make_room(self)
+                self._claim_room()
                 self._ledger = self._read()
                 self._keeper.awake(self._ledger)
                 self._note_summary(self._ledger)
+                self._claim_room()  # once more: now it is known how much it takes
             yield self._ledger
+
+    def _claim_room(self) -> None:
+        if self._make_room is not None:
+            self._make_room(self)
 
     def _read(self) -> Ledger:
         """From the disk; what is wrong there is said without the server's own paths."""
@@ -135,6 +143,14 @@ class Sleeper:
             return "frozen"
         fallen = stream.watch is not None and stream.health().fallen
         return "zero-shot only" if fallen or not stream.arrays().keys() - {"seen"} else "adapting"
+
+    def _last_summary(self) -> dict[str, Any]:
+        """What was known when it fell asleep; a kill leaves an older one, or none."""
+        found: dict[str, Any] = dict.fromkeys(("seen", "mode", "total", "version", "agreement"))
+        with suppress(OSError, ValueError, AttributeError):
+            kept = json.loads((self.folder / SUMMARY).read_text())
+            found |= {name: kept.get(name) for name in found}
+        return found
 
     def _note_summary(self, ledger: Ledger) -> None:
         memory = ledger.memory
