@@ -52,20 +52,20 @@ def show(console: Console, images: int = 1600, clients: int = 16) -> None:
     """Measure and print."""
     files, pixels, labels = _pictures(images)
     with tempfile.TemporaryDirectory() as scratch, _Server(scratch, labels) as server:
-        encoders: dict[str, Callable[[], float]] = _bare_encoders(pixels[: images // TURNS])
+        encoders = _bare_encoders(pixels)
         requests = [_request(server.netloc, f"/v1/streams/{STREAM}/classify", file) for file in files]
         _in_process(server.address, requests[:64], clients)  # warms up
         speeds: dict[str, list[float]] = {name: [] for name in (*encoders, "served")}
-        loads, before, cpu = [], server.batches(), server.cpu()
+        loads, before, cpu, own_cpu = [], server.batches(), server.cpu(), time.process_time()
         for turn in range(TURNS):  # in turns, so that a disturbance of the machine hits all
             for name, encode in encoders.items():
-                speeds[name].append(images / TURNS / encode())
+                speeds[name].append(len(pixels) / _seconds(encode))
             load = _in_process(server.address, requests[turn::TURNS], clients)
             loads.append(load)
             speeds["served"].append(len(load.latencies) / load.seconds)
-        after, cpu = server.batches(), server.cpu() - cpu
-        served = sum(len(load.latencies) for load in loads)
-        _print(console, speeds, loads, before, after, cpu, served, clients)
+        encoded = len(encoders) * TURNS * len(pixels)
+        cpus = (1e3 * (server.cpu() - cpu) / len(requests), 1e3 * (time.process_time() - own_cpu) / encoded)
+        _print(console, speeds, loads, (before, server.batches()), cpus)
         alone = _in_process(server.address, requests[:100], 1)
         alive = _in_process(server.address, [_request(server.netloc, "/v2/health/live", None)] * 300, 1)
         _print_overhead(console, alone, alive, _classifier_milliseconds(labels, files[:100]))
@@ -87,8 +87,8 @@ def _pictures(images: int) -> tuple[list[bytes], NDArray[np.uint8], tuple[str, .
     return files, np.stack(views), tuple(data.class_names)
 
 
-def _bare_encoders(pixels: NDArray[np.uint8]) -> dict[str, Callable[[], float]]:
-    """Name -> a function that encodes all pixels and gives the seconds; each with sessions of its own."""
+def _bare_encoders(pixels: NDArray[np.uint8]) -> dict[str, Callable[[], object]]:
+    """Name -> a function that encodes all pixels; each with sessions of its own."""
     from trimtab.encoders import load_encoder, onnx
 
     batches = [pixels[start : start + 16] for start in range(0, len(pixels), 16)]
@@ -100,13 +100,10 @@ def _bare_encoders(pixels: NDArray[np.uint8]) -> dict[str, Callable[[], float]]:
     cores = os.process_cpu_count() if hasattr(os, "process_cpu_count") else len(os.sched_getaffinity(0))
     pool = ThreadPoolExecutor(cores or 1)
 
-    def one_call_at_a_time() -> float:
-        return _seconds(lambda: [together.encode_images(batch) for batch in batches])
-
-    def one_per_core() -> float:
-        return _seconds(lambda: list(pool.map(beside.encode_images, batches)))
-
-    return {"encoder, one call at a time": one_call_at_a_time, "encoder, one call per core": one_per_core}
+    return {
+        "encoder, one call at a time": lambda: [together.encode_images(batch) for batch in batches],
+        "encoder, one call per core": lambda: list(pool.map(beside.encode_images, batches)),
+    }
 
 
 def _classifier_milliseconds(labels: Sequence[str], files: Sequence[bytes]) -> float:
@@ -229,13 +226,11 @@ def _print(
     console: Console,
     speeds: dict[str, list[float]],
     loads: list[Load],
-    before: tuple[float, float, float],
-    after: tuple[float, float, float],
-    cpu: float,
-    served: int,
-    clients: int,
+    batches: tuple[tuple[float, float, float], tuple[float, float, float]],
+    cpus: tuple[float, float],
 ) -> None:
-    table = Table(title=f"{served} pictures, {clients} clients", title_justify="left", highlight=False)
+    latencies = np.concatenate([load.latencies for load in loads])
+    table = Table(title=f"{len(latencies)} pictures", title_justify="left", highlight=False)
     for column in ("", "pictures/s", "share of the faster encoder", "least in a turn"):
         table.add_column(column)
     names = [name for name in speeds if name != "served"]
@@ -245,18 +240,16 @@ def _print(
         least = min(mine / theirs for mine, theirs in zip(each, speeds[best], strict=True))
         table.add_row(name, f"{totals[name]:.0f}", f"{totals[name] / totals[best]:.1%}", f"{least:.1%}")
     console.print(table)
-    count, pictures, seconds = (late - early for late, early in zip(after, before, strict=True))
-    batch = seconds / count
-    latencies = np.concatenate([load.latencies for load in loads])
-    p50, p99 = np.percentile(latencies, [50, 99])
-    full = 16 / totals[best]
-    for name, figure in (("p50", p50), ("p99", p99), ("slowest", latencies.max())):
+    count, pictures, seconds = (late - early for early, late in zip(*batches, strict=True))
+    batch, full = seconds / count, 16 / totals[best]
+    for name, figure in zip(("p50", "p99", "slowest"), np.percentile(latencies, [50, 99, 100]), strict=True):
         times = f"{figure / batch:.1f} of the server's batches, {figure / full:.1f} of the encoder's own of 16"
         console.print(f"{name:<8}{1e3 * figure:7.1f} ms  ({times})", highlight=False)
+    clients = 1e3 * sum(load.client_cpu for load in loads) / len(latencies)
     console.print(
         f"batches of {pictures / count:.1f} pictures in {1e3 * batch:.1f} ms; the encoder's own of 16 in "
-        f"{1e3 * full:.1f} ms\nprocessor time per picture: server {1e3 * cpu / served:.2f} ms, "
-        f"clients {1e3 * sum(load.client_cpu for load in loads) / served:.2f} ms",
+        f"{1e3 * full:.1f} ms\nprocessor time per picture: server {cpus[0]:.2f} ms, of which the bare encoder takes "
+        f"{cpus[1]:.2f} ms; clients {clients:.2f} ms",
         highlight=False,
     )
 

@@ -11,6 +11,8 @@ from safetensors.numpy import save
 from starlette.testclient import TestClient
 
 from tests.serving import LABELS, SETTINGS, made, picture, pictures, rows, served
+from tests.tiny_encoder import ColorEncoder
+from trimtab.classifier import Classifier
 from trimtab.serve.client import Client, ServerError
 
 
@@ -314,3 +316,15 @@ def test_the_client_does_all_of_it(tmp_path):
     assert not listener.is_alive()
     assert {"hello", "step", "write"} <= set(heard)
     json.dumps(heard)
+
+
+@pytest.mark.parametrize("options", [{"views": 4}, {"views": 8, "view_budget": 3.0, "seed": 2}])
+def test_a_stream_says_what_a_classifier_says(server, options):
+    classifier = Classifier(ColorEncoder(), LABELS, method="mcp", guard=False, **options)
+    name = f"like-{len(options)}"
+    server.post("/v1/streams", json={"name": name, **SETTINGS, **options})
+    for number, each in enumerate(pictures(10, first=300)):
+        expected = classifier.classify(each)
+        content = server.post(f"/v1/streams/{name}/classify", content=each).json()["answers"][0]["predictions"]
+        assert [guess["label"] for guess in content] == [guess["label"] for guess in expected], number
+        assert [guess["score"] for guess in content] == pytest.approx([guess["score"] for guess in expected], abs=1e-6)

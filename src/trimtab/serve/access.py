@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
-from trimtab.files import write_whole
+from trimtab.files import refuse_special, write_whole
 from trimtab.serve.settings import stream_name
 
 Role = Literal["classify", "admin"]
@@ -81,6 +81,7 @@ def hash_of(token: str) -> str:
 def read_tokens(file: Path) -> list[Token]:
     """What a file of tokens says, or one sentence why it cannot be used."""
     try:
+        refuse_special(file)
         content = json.loads(file.read_bytes())
         entries = content["tokens"]
         return [_checked(entry) for entry in entries[:MOST_IN_FILE]]

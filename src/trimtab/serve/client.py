@@ -24,6 +24,7 @@ from trimtab.serve.records import Guess
 
 TRIES = 4
 LONGEST_PAUSE = 10.0  # seconds between two tries
+LONGEST_IDLE = 5.0  # seconds; the server closes a connection that is not used for longer
 LATER = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 Picture = bytes | str | Path
@@ -239,8 +240,10 @@ class Client:
 
     def _once(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None) -> bytes:
         connection: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        if connection is None:
+        if connection is None or time.monotonic() - self._own.used > LONGEST_IDLE:
+            self._forget()
             connection = self._own.connection = self._connection()
+        self._own.used = time.monotonic()
         connection.request(method, self._start + path, body, {**self._headers, **(headers or {})})
         answer = connection.getresponse()
         content = answer.read()

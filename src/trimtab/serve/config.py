@@ -8,6 +8,7 @@ from typing import Any
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
+from trimtab.files import refuse_special
 from trimtab.serve.limits import Limits
 from trimtab.serve.settings import StreamSettings
 from trimtab.serve.studio import Studio
@@ -50,6 +51,7 @@ class ServerConfig:
     def read(cls, file: Path) -> "ServerConfig":
         """What a TOML file says; paths in it start from its folder."""
         try:
+            refuse_special(file)
             content = tomllib.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise TrimtabError(f"The configuration {file} cannot be read: {error.strerror}.") from None
