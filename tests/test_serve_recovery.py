@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from serve_case import IMAGES, TASK, after_a_kill, learned, made, requests
+from trimtab import Stream
 from trimtab.serve import Request, Tenant
 from trimtab.serve.refusals import Damaged, TrimtabError
 from trimtab.serve.repair import repair
@@ -164,6 +165,23 @@ def test_a_damaged_middle_is_refused_and_a_repair_keeps_what_is_before(long, tmp
     assert "continues after the 130 changes before that" in repair(path)
     assert learned(Tenant.open(path)) == long[1]
     assert list((path / "journal").glob("*.damaged"))
+
+
+def test_a_record_that_cannot_be_repeated_has_a_way_out(long, tmp_path, monkeypatch):
+    path = streams_folder(long, tmp_path)
+    tenant = Tenant.open(path)
+    tenant.classify(requests(130, 133, source="poison"))
+    tenant._ledger.close()
+    real = Stream.step
+
+    def step(self, views, source=None):
+        return 1 / 0 if source == "poison" else real(self, views, source)
+
+    monkeypatch.setattr(Stream, "step", step)
+    with pytest.raises(Damaged, match=r"Entry 130 of the journal cannot be applied.*repair"):
+        Tenant.open(path)
+    assert "continues after the 130 changes" in repair(path)
+    assert learned(Tenant.open(path)) == long[1]
 
 
 def test_a_state_that_was_put_back_and_is_lost_is_refused(long, tmp_path):

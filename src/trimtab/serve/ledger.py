@@ -11,7 +11,7 @@ from trimtab.errors import TrimtabError
 from trimtab.files import sha256_of, write_whole
 from trimtab.serve.checkpoints import Checkpoints, note_of
 from trimtab.serve.folder import StreamFolder
-from trimtab.serve.journal import Journal
+from trimtab.serve.journal import REPAIR, Journal
 from trimtab.serve.memory import Memory
 from trimtab.serve.records import Record
 from trimtab.serve.refusals import Damaged
@@ -109,6 +109,14 @@ class Ledger:
         except Damaged as error:
             error.kept = kept
             raise
+        except (TrimtabError, OSError, MemoryError):
+            raise
+        except Exception as error:  # whatever a record that cannot be repeated makes of a method
+            damage = Damaged(
+                f"Entry {kept} of the journal cannot be applied ({error!r}); put a copy back, or {REPAIR}."
+            )
+            damage.kept = kept
+            raise damage from error
         if self.journal.cut:
             _log.warning("%s: %d bytes of an unfinished group cut off", self._folder.path.name, self.journal.cut)
         if memory.version != self.journal.next:
