@@ -163,6 +163,7 @@ def test_one_damaged_stream_does_not_stop_the_others(hub, tmp_path):
         ({"keep_snapshots": 0}, "keep_snapshots must be"),
         ({"thumbnails": 1}, "thumbnails must be True or False"),
         ({"speed": 1}, "no setting 'speed'"),
+        ({"labels": ["a", "\ud800"]}, "half a character"),
     ],
 )
 def test_settings_are_refused_in_a_sentence(given, sentence):

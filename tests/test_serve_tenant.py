@@ -52,7 +52,16 @@ def test_a_look_leaves_no_trace(tenant):
 
 @pytest.mark.parametrize(
     "features",
-    [np.zeros((1, 64)), np.full((1, 64), np.nan), np.ones((1, 63)), np.ones((0, 64)), np.ones((2, 2, 64)), ["a"], 1.0],
+    [
+        np.ones((257, 64)),
+        np.zeros((1, 64)),
+        np.full((1, 64), np.nan),
+        np.ones((1, 63)),
+        np.ones((0, 64)),
+        np.ones((2, 2, 64)),
+        ["a"],
+        1.0,
+    ],
 )
 def test_bad_features_are_refused_before_anything_is_written(tenant, features):
     good, bad = Request(IMAGES[0]), Request(features)
@@ -93,6 +102,15 @@ def test_a_key_that_is_used_for_two_images_of_one_call_is_refused(tenant):
     with pytest.raises(KeyReused):
         tenant.classify([Request(IMAGES[3], key="look")])
     assert tenant.classify([Request(IMAGES[2], key="look")])[0].id == look.id
+
+
+def test_half_characters_are_refused_before_anything_is_written(tenant):
+    for given in ({"key": "\ud800"}, {"source": "\udfff"}, {"key": "k" * 256}, {"source": ""}, {"key": 3}):
+        with pytest.raises(TrimtabError):
+            tenant.classify(requests(0, 1, **given))
+    with pytest.raises(TrimtabError, match="half a character"):
+        tenant.forget("\ud800")
+    assert tenant.summary()["version"] == 0
 
 
 def test_only_so_many_keys_are_kept(tenant):

@@ -72,7 +72,8 @@ class Hub:
         """A stream by its name."""
         tenant = self._tenants.get(name) if isinstance(name, str) else None
         if tenant is None and name in self.unreadable:
-            raise self.unreadable[name]
+            error = self.unreadable[name]
+            raise type(error)(*error.args)
         if tenant is None:
             raise NoSuchStream(f"There is no stream {arguments.shown(name)}.")
         return tenant

@@ -75,8 +75,8 @@ class Journal:
     def kept(self) -> Iterator[bytes]:
         """Every entry that is still on the disk, the newest first."""
         for first, path in reversed(self._segments()):
-            for _, entry in reversed(whole_part(path.read_bytes(), first)[0]):
-                yield entry
+            with suppress(FileNotFoundError):  # a checkpoint has just made it superfluous
+                yield from (entry for _, entry in reversed(whole_part(path.read_bytes(), first)[0]))
 
     def append(self, entries: Sequence[bytes]) -> None:
         """Add entries, all or none, and wait until the disk has them as the policy says; OSError if it cannot."""

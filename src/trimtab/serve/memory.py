@@ -18,7 +18,7 @@ from trimtab.serve.keys import Keys
 from trimtab.serve.lineage import Lineage
 from trimtab.serve.records import Answer, Correction, Guess, Record
 from trimtab.serve.refusals import NoSuchImage
-from trimtab.serve.settings import StreamSettings
+from trimtab.serve.settings import MOST_VIEWS, StreamSettings
 from trimtab.stream import Stream
 from trimtab.task import Task
 
@@ -71,6 +71,8 @@ class Memory:
                 f"An image's features must be numbers of shape (views, {self.task.dim}), not "
                 f"{found.dtype} of shape {found.shape}."
             )
+        if len(found) > MOST_VIEWS:
+            raise TrimtabError(f"An image may have up to {MOST_VIEWS} views, not {len(found)}; the features hold more.")
         found = np.ascontiguousarray(found, np.float32)
         lengths = np.linalg.norm(found.astype(np.float64), axis=1)
         if not np.all(np.isfinite(lengths) & (lengths > 1e-5) & (lengths < 1e15)):

@@ -111,6 +111,7 @@ class Sleeper:
             if self._closed:
                 raise NoSuchStream(f"Stream {self.name!r} has been closed or deleted.")
             if self._ledger is not None and self._ledger.broken:
+                self._keeper.finish()
                 self._fall_asleep()  # a change was broken off: what is on the disk is whole
             if self._ledger is None:
                 self._claim_room()
