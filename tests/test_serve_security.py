@@ -1,5 +1,6 @@
 """Nobody gets in, nobody gets through, nobody holds the server up."""
 
+import contextlib
 import json
 import re
 import socket
@@ -282,3 +283,21 @@ def test_an_encoder_that_fails_is_said_and_the_next_picture_is_answered(tmp_path
         assert (broken.status_code, "ZeroDivisionError" in broken.json()["error"]) == (503, True)
         encoder.encode_images = works
         assert server.post("/v1/streams/one/classify", content=picture()).status_code == 200
+
+
+def test_a_client_that_does_not_take_its_answer_is_cut_off(tmp_path):
+    with served(tmp_path, limits=Limits(send_seconds=1)) as address:
+        host, port = address.removeprefix("http://").split(":")
+        with socket.socket() as greedy:
+            greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            greedy.connect((host, int(port)))
+            ask = f"GET /openapi.json HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+            greedy.sendall(ask * 200)
+            time.sleep(2.5)
+            greedy.settimeout(10)
+            received = 0
+            with contextlib.suppress(ConnectionError):
+                while piece := greedy.recv(1 << 20):
+                    received += len(piece)
+            assert received < 200 * 30_000  # not all that it asked for
+        assert send(address, ask)[0] == 200

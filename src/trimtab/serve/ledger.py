@@ -97,9 +97,27 @@ class Ledger:
         self.journal.close()
 
     def _recover(self) -> Memory:
-        """The last checkpoint that is whole, and the journal since then."""
-        memory, start = self._last_checkpoint()
-        self.checkpoint = kept = start
+        """The last checkpoint that can be read, and the journal since then."""
+        memory, start, unread = self._last_checkpoint()
+        self.checkpoint = start
+        try:
+            self._repeat(memory, start)
+        except Damaged as error:
+            for why in unread.values():
+                error.args = (f"{why} Without that checkpoint: {error}",)
+            raise
+        if self.journal.cut:
+            _log.warning("%s: %d bytes of an unfinished group cut off", self._folder.path.name, self.journal.cut)
+        if memory.version != self.journal.next:
+            raise Damaged(f"The journal in {self.journal.folder} does not fit its checkpoint; put copies of both back.")
+        for number, why in unread.items():  # not before all is well: another version may be able to read it
+            _log.warning("checkpoint %d was set aside, and the one before it taken: %s", number, why)
+            self._checkpoints.set_aside(number)
+        return memory
+
+    def _repeat(self, memory: Memory, start: int) -> None:
+        """Apply the journal's records from a number on."""
+        kept = start
         try:
             for number, entry in self.journal.replay(start):
                 record = Record.from_bytes(entry)
@@ -117,24 +135,20 @@ class Ledger:
             )
             damage.kept = kept
             raise damage from error
-        if self.journal.cut:
-            _log.warning("%s: %d bytes of an unfinished group cut off", self._folder.path.name, self.journal.cut)
-        if memory.version != self.journal.next:
-            raise Damaged(f"The journal in {self.journal.folder} does not fit its checkpoint; put copies of both back.")
-        return memory
 
-    def _last_checkpoint(self) -> tuple[Memory, int]:
+    def _last_checkpoint(self) -> tuple[Memory, int, dict[int, Exception]]:
+        """What the newest readable checkpoint knows, its number, and why those after it could not be read."""
+        unread: dict[int, Exception] = {}
         for number in self._checkpoints.numbers():
             memory = Memory(self._settings, self._task)
             try:
                 note, stream = self._checkpoints.load(number, self._task, memory.stream.method)
                 memory.recall(note, stream)
             except (TrimtabError, KeyError, TypeError, ValueError) as error:
-                _log.warning("checkpoint %d is set aside, and the one before it taken: %s", number, error)
-                self._checkpoints.set_aside(number)
+                unread[number] = error
                 continue
-            return memory, number
-        return Memory(self._settings, self._task), 0
+            return memory, number, unread
+        return Memory(self._settings, self._task), 0, unread
 
     def _given(self, number: int) -> Path:
         return self._folder.given / f"{number:020d}.safetensors"
