@@ -137,7 +137,7 @@ class SharedEncoder:
                 found: list[Features | TrimtabError] = encode_each(
                     self.encoder.encode_images, [one.views for one in batch]
                 )
-            except Exception as error:  # an encoder's own fault: whoever asked hears of it, and the lane goes on
+            except Exception as error:  # an encoder's own fault: whoever asked hears of it, and the lane continues
                 found = [_as_ours(error)] * len(batch)
             seconds = time.perf_counter() - start
             with self._changed:
