@@ -18,6 +18,7 @@ from trimtab.serve.sleeper import Sleeper
 from trimtab.serve.tenant import Tenant
 
 _log = logging.getLogger(__name__)
+LEAST_GARBAGE = 64 << 20  # bytes, before Python is asked to look for it
 STREAMS = "streams"  # the folder of folders
 
 
@@ -142,7 +143,7 @@ class Hub:
     def _let_go(self, size: int) -> None:
         """A stream's parts refer to each other, so its memory is free only after Python has looked for such circles."""
         self._garbage += size
-        if self._garbage > self._memory // 8:
+        if self._garbage > max(self._memory // 8, LEAST_GARBAGE):
             self._garbage = 0
             gc.collect()
 
