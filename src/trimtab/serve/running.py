@@ -40,9 +40,11 @@ def run(app: FastAPI, server: socket.socket, limits: Limits, *, started: Callabl
     _Server(app, limits, started).run(sockets=[server])
 
 
-def run_in_thread(app: FastAPI, limits: Limits, host: str = "127.0.0.1") -> tuple[int, Callable[[], None]]:
-    """A server in a thread of this process: its port, and the function that stops it."""
-    server, ready = bind(host, 0), threading.Event()
+def run_in_thread(
+    app: FastAPI, limits: Limits, host: str = "127.0.0.1", port: int = 0
+) -> tuple[int, Callable[[], None]]:
+    """A server in a thread of this process: its port (0: any that is free), and the function that stops it."""
+    server, ready = bind(host, port), threading.Event()
     running = _Server(app, limits, ready.set)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [server]}, name="server", daemon=True)
     thread.start()

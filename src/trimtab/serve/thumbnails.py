@@ -61,8 +61,8 @@ class Thumbnails:
             return None
 
     def drop(self) -> int:
-        """Delete all; how many there were."""
-        paths = list(self.folder.glob(f"[!.]*{ENDING}"))
+        """Delete all, also copies that somebody keeps in a folder below; how many there were."""
+        paths = list(self.folder.rglob(f"[!.]*{ENDING}"))
         for path in paths:
             path.unlink(missing_ok=True)
         self._kept = {}
