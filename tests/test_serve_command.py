@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.serving import pictures
 from trimtab.errors import TrimtabError
 from trimtab.serve.client import Client, ServerError
 from trimtab.serve.config import ServerConfig
+from trimtab.serve.limits import Limits
 
 LABELS = ("--labels", "red,green,blue,yellow", "-e", "colors", "--no-guard")
 
@@ -104,3 +106,15 @@ def test_paths_in_a_configuration_start_from_its_folder(tmp_path):
     config = ServerConfig.read(tmp_path / "server.toml")
     assert config.folder == tmp_path / "kept"
     assert str(config.token_file) == "/etc/tokens.json"
+
+
+def test_the_documented_limits_are_the_limits():
+    page = (Path(__file__).parents[1] / "docs" / "production.md").read_text()
+    for name, value in vars(Limits()).items():
+        assert f"| `{name}` | {value:,} |" in page, name
+
+
+def test_the_packaged_configuration_can_be_read():
+    config = ServerConfig.read(Path(__file__).parents[1] / "packaging" / "server.toml")
+    assert config.limits == Limits()
+    assert config.streams[0].name == "frogs"

@@ -31,9 +31,11 @@ from safetensors.numpy import save
 from tests.serving import SETTINGS, picture, read_answer, rows, served
 from trimtab.serve.client import Client
 from trimtab.serve.limits import Limits
+from trimtab.serve.logs import LOGGER
 
 SECONDS = 60.0
 AT_ONCE = 32
+KEPT = "kept"  # a stream that no request names
 LIMITS = Limits(body_megabytes=1, head_seconds=2, body_seconds=1, pixels=4_000_000)
 ODD_TEXTS = (
     "",
@@ -234,10 +236,12 @@ def fuzz(count: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
     rng = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     faults: list[str] = []
-    for noisy in ("python_multipart", "uvicorn.error"):
-        logging.getLogger(noisy).setLevel(logging.ERROR)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
+    heard = _Heard()
+    for name in ("uvicorn.error", LOGGER):
+        logging.getLogger(name).addHandler(heard)
     with tempfile.TemporaryDirectory() as folder:
-        with served(Path(folder), limits=LIMITS) as address:
+        with served(Path(folder), limits=LIMITS, streams=("one", "two", KEPT)) as address:
             client, host = Client(address), address.removeprefix("http://")
             client.classify("one", picture())
             shots = good_shots(client.state("two"))
@@ -247,14 +251,29 @@ def fuzz(count: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
                     counts[verdict] += 1
                     if fault:
                         faults.append(f"{fault}: {content[:300]!r}")
-            client.resume("one")
-            before = client.stream("one")["seen"]
-            if client.classify("one", picture("green", 99)).seen != before + 1:
-                faults.append("At the end the server does not learn any more.")
-        with served(Path(folder), limits=LIMITS) as address:
-            if Client(address).stream("one")["seen"] != before + 1:
+            if client.classify(KEPT, picture("green", 99)).seen != 1:
+                faults.append(
+                    "At the end the server does not learn any more, or a stream that nobody named has learned."
+                )
+            known = {name: client.stream(name) for name in client.streams()}
+        with served(Path(folder), limits=LIMITS, streams=()) as address:
+            client = Client(address)
+            if known != {name: client.stream(name) for name in client.streams()}:
                 faults.append("A new server on the same folder knows something else.")
-    return counts, faults
+    for name in ("uvicorn.error", LOGGER):
+        logging.getLogger(name).removeHandler(heard)
+    return counts, faults + heard.faults
+
+
+class _Heard(logging.Handler):
+    """What the server's log calls an error is a fault, whatever the client was told."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.faults: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.faults.append(f"in the log: {record.getMessage()} {record.exc_info}")
 
 
 def _damaged(shots: list[Shot], rng: np.random.Generator, host: str) -> bytes:

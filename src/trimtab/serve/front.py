@@ -4,7 +4,6 @@ An id, the door, rates, the whole body within its limits; then security headers,
 goes wrong on the way is one sentence of JSON.
 """
 
-import asyncio
 import json
 import time
 from http import HTTPStatus
@@ -19,7 +18,7 @@ from trimtab.serve.doors import door_of, given_token, refuse_other_sites, refuse
 from trimtab.serve.limits import MEGABYTE, ClientGoneError, HeldBytes, Limits, Rate, read_body, replayed, too_fast
 from trimtab.serve.logs import log, request_id
 from trimtab.serve.metrics import Metrics
-from trimtab.serve.problems import Problem, as_json, problem_of
+from trimtab.serve.problems import Problem, as_json, of_the_system, problem_of
 
 LOGIN_BYTES = 1 << 16
 WITH_BODY: Final = ("POST", "PUT", "PATCH", "DELETE")
@@ -56,16 +55,19 @@ class Front:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, send, self._limits.send_seconds)
+        exchange = _Exchange(scope, send)
         body = bytearray()
         try:
             self._let_in(exchange)
             body = await self._body(exchange, receive)
             await self._app(scope, replayed(body, receive), exchange.send)
-        except (ClientGoneError, ConnectionError, TimeoutError):
+        except ClientGoneError:
             exchange.status = exchange.status or 499  # what servers commonly log for a client that has left
         except TrimtabError as error:
             await exchange.refuse(problem_of(error))
+        except OSError as error:
+            log.exception("the system failed", extra={"facts": {"request_id": exchange.id, "path": scope["path"]}})
+            await exchange.refuse(of_the_system(error))
         except Exception:
             log.exception("a bug", extra={"facts": {"request_id": exchange.id, "path": scope["path"]}})
             await exchange.refuse(
@@ -126,9 +128,9 @@ class Front:
 class _Exchange:
     """A request and its answer."""
 
-    def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
+    def __init__(self, scope: Scope, send: Send) -> None:
         self.start = time.perf_counter()
-        self.scope, self._send, self._seconds = scope, send, seconds
+        self.scope, self._send = scope, send
         scope.setdefault("state", {})
         self.request = HTTPConnection(scope)
         self.id = request_id(self.request.headers.get("x-request-id"))
@@ -137,15 +139,17 @@ class _Exchange:
         self.status = 0
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer; a client that does not take it in time is cut off."""
+        """Send a part of the answer. What fails here is the connection, whatever it raises."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
             given = {name for name, _ in message.get("headers", [])}
             ours = {**HEADERS, "x-request-id": self.id}
             added = [(name.encode(), value.encode()) for name, value in ours.items() if name.encode() not in given]
             message = {**message, "headers": [*message.get("headers", []), *added]}
-        async with asyncio.timeout(self._seconds):
+        try:
             await self._send(message)
+        except Exception as error:
+            raise ClientGoneError from error
 
     async def refuse(self, problem: Problem) -> None:
         """Answer with a problem, unless an answer is on its way already."""
@@ -159,5 +163,5 @@ class _Exchange:
         try:
             await self.send({"type": "http.response.start", "status": int(problem.status), "headers": pairs})
             await self.send({"type": "http.response.body", "body": body})
-        except (ConnectionError, TimeoutError):
+        except ClientGoneError:
             return

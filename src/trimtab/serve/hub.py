@@ -91,9 +91,8 @@ class Hub:
 
     def delete(self, name: str) -> None:
         """Delete a stream with all that it has learned."""
-        tenant = self.get(stream_name(name))
-        with self._lock:
-            tenant.delete()
+        with self._lock:  # found inside it: of two who delete a stream, the second finds none
+            self.get(stream_name(name)).delete()
             self._tenants.pop(name, None)
 
     def close(self) -> None:

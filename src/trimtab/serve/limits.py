@@ -109,7 +109,7 @@ async def read_body(receive: Receive, announced: str | None, most: int, seconds:
 
 
 class ClientGoneError(Exception):
-    """The client has left before its request was whole."""
+    """The client has left, or its connection cannot be used any more."""
 
 
 def too_large(most: int) -> Problem:

@@ -77,7 +77,7 @@ class _Server(uvicorn.Server):
             ws="none",
         )
         config.load()
-        config.http_protocol_class = impatient(config.http_protocol_class, limits.head_seconds)
+        config.http_protocol_class = impatient(config.http_protocol_class, limits)
         super().__init__(config)
         self._app, self._say = app, started
 

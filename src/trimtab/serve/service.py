@@ -168,7 +168,7 @@ class Service:
 
     def _figures(self) -> dict[str, dict[str, float]]:
         """Of the streams that are awake; the others stay asleep."""
-        found = [self.hub.get(name).summary() for name in self.hub.names()]
+        found = self.hub.summaries()
         return {
             each["name"]: {"seen": float(each["seen"]), "adapting": float(each["mode"] == "adapting")}
             for each in found

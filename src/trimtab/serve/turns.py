@@ -38,6 +38,7 @@ class Turns:
 
     async def _work(self, stream: str) -> None:
         try:
+            await asyncio.sleep(0)  # the others of an encoder's batch come in the same moment
             while self._waiting[stream]:
                 group = self._next(self._waiting[stream])
                 if not await self._together(stream, group):
