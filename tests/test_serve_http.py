@@ -13,7 +13,9 @@ from starlette.testclient import TestClient
 from tests.serving import LABELS, SETTINGS, made, picture, pictures, rows, served
 from tests.tiny_encoder import ColorEncoder
 from trimtab.classifier import Classifier
+from trimtab.errors import TrimtabError
 from trimtab.serve.client import Client, ServerError
+from trimtab.serve.routes.streams import about
 
 
 @pytest.fixture(scope="module")
@@ -328,3 +330,29 @@ def test_a_stream_says_what_a_classifier_says(server, options):
         content = server.post(f"/v1/streams/{name}/classify", content=each).json()["answers"][0]["predictions"]
         assert [guess["label"] for guess in content] == [guess["label"] for guess in expected], number
         assert [guess["score"] for guess in content] == pytest.approx([guess["score"] for guess in expected], abs=1e-6)
+
+
+def test_many_may_make_and_delete_one_stream_at_once(server):
+    service, asked = server.app.state.service, {"name": "contested", **SETTINGS}
+    odd = []
+
+    def work(turn):
+        for number in range(8):
+            try:
+                if (turn + number) % 2:
+                    service._create(asked)
+                else:
+                    service.hub.delete("contested")
+                service.hub.get("contested").snapshots()
+                about(service.hub.get("contested"))
+            except TrimtabError:
+                pass
+            except Exception as error:
+                odd.append(error)
+
+    threads = [threading.Thread(target=work, args=(turn,)) for turn in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert odd == []

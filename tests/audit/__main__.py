@@ -16,6 +16,8 @@ def main() -> int:
         "tests.audit.bad_inputs": [],
         "tests.audit.fuzz": ["--count", str(counts.fuzz)],
         "tests.audit.kills": ["--count", str(counts.kills)],
+        "tests.audit.serve_fuzz": ["--count", str(counts.fuzz)],
+        "tests.audit.serve_schema": ["--cases", str(counts.fuzz // 5)],
         "tests.audit.serve_kills": ["--count", str(counts.serve_kills)],
     }
     failed = [

@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from importlib import import_module
-from importlib.util import find_spec
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -64,8 +62,10 @@ def make_app(
     app.add_exception_handler(RequestValidationError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_middleware(Front, access=access, limits=limits, metrics=metrics, held=held, own_machine=access.is_open)
-    if page and find_spec("trimtab.serve.page") is not None:
-        import_module("trimtab.serve.page").add_page(app)
+    if page:
+        from trimtab.serve.page import add_page
+
+        add_page(app)
     return app
 
 

@@ -18,7 +18,7 @@ from trimtab.serve.doors import door_of, given_token, refuse_other_sites, refuse
 from trimtab.serve.limits import MEGABYTE, ClientGoneError, HeldBytes, Limits, Rate, read_body, replayed, too_fast
 from trimtab.serve.logs import log, request_id
 from trimtab.serve.metrics import Metrics
-from trimtab.serve.problems import Problem, as_json, problem_of
+from trimtab.serve.problems import Problem, as_json, of_the_system, problem_of
 
 LOGIN_BYTES = 1 << 16
 WITH_BODY: Final = ("POST", "PUT", "PATCH", "DELETE")
@@ -65,6 +65,9 @@ class Front:
             exchange.status = exchange.status or 499  # what servers commonly log for a client that has left
         except TrimtabError as error:
             await exchange.refuse(problem_of(error))
+        except OSError as error:
+            log.exception("the system failed", extra={"facts": {"request_id": exchange.id, "path": scope["path"]}})
+            await exchange.refuse(of_the_system(error))
         except Exception:
             log.exception("a bug", extra={"facts": {"request_id": exchange.id, "path": scope["path"]}})
             await exchange.refuse(

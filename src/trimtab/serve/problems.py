@@ -1,5 +1,6 @@
 """Problems: what goes wrong with a request, as one sentence of JSON with the right status."""
 
+import errno
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
@@ -49,6 +50,13 @@ def problem_of(error: TrimtabError) -> Problem:
         return error
     status = next((found for kind, found in STATUS.items() if isinstance(error, kind)), HTTPStatus.UNPROCESSABLE_ENTITY)
     return Problem(status, str(error))
+
+
+def of_the_system(error: OSError) -> Problem:
+    """What a disk or another part of the machine refused; its log says where."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    status = HTTPStatus.INSUFFICIENT_STORAGE if full else HTTPStatus.SERVICE_UNAVAILABLE
+    return Problem(status, f"The server's machine refused: {error.strerror or type(error).__name__}.", retry_after=30)
 
 
 def as_json(problem: Problem, request_id: str) -> dict[str, Any]:

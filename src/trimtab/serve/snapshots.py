@@ -43,7 +43,10 @@ class Snapshots:
 
     def list(self) -> list[Snapshot]:
         """The newest first."""
-        names = sorted((path.stem for path in self.folder.glob(f"[!.]*{ENDING}")), reverse=True)
+        try:
+            names = sorted((path.stem for path in self.folder.glob(f"[!.]*{ENDING}")), reverse=True)
+        except FileNotFoundError:  # the stream has just been deleted
+            return []
         return [self._read(name) for name in names]
 
     def path(self, name: str) -> Path:
@@ -52,6 +55,13 @@ class Snapshots:
         if not isinstance(name, str) or NAME.fullmatch(name) is None or not path.is_file():
             raise NoSuchSnapshot(f"There is no snapshot {name!r}; the list of snapshots has the names.")
         return path
+
+    def content(self, name: str) -> bytes:
+        """The file of a snapshot, whole."""
+        try:
+            return self.path(name).read_bytes()
+        except FileNotFoundError:  # deleted between the two
+            raise NoSuchSnapshot(f"There is no snapshot {name!r} any more.") from None
 
     def take(self, name: str, stream: Stream, facts: Mapping[str, Any]) -> Snapshot:
         """Keep a state under a name; where it is an automatic one, the oldest of these go."""

@@ -153,7 +153,7 @@ class Tenant(Sleeper):
 
     def snapshot_bytes(self, name: str) -> bytes:
         """A snapshot's file."""
-        return self._keeper.snapshots.path(name).read_bytes()
+        return self._keeper.snapshots.content(name)
 
     def state_bytes(self) -> bytes:
         """What was learned, as a file that `Stream.load`, `Classifier.load` and `put_state` read."""
