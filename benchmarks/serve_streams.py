@@ -27,8 +27,9 @@ from trimtab.prompts import text_prototypes
 from trimtab.serve import Hub, Request, StreamSettings
 
 IMAGES = 256
-PER_TURN = 8  # images that a stream takes in, one by one, before another one's turn
+CALLS, TOGETHER = 12, 3  # requests of a stream before another one's turn, and images in each
 TURNS = 2
+PER_TURN = CALLS * TOGETHER
 
 
 def features() -> tuple[tuple[str, ...], Array, float, Array]:
@@ -54,6 +55,7 @@ def show(console: Console, streams: int = 1000, megabytes: int = 512) -> None:
         hub.get("s0").classify([Request(row) for row in rows[:70]])  # compiles
         hub.get("s0").sleep()
         gc.collect()
+        gc.freeze()  # as the server does
         before = peak = _resident()
         order = np.random.default_rng(0)
         woken: list[float] = []
@@ -63,10 +65,11 @@ def show(console: Console, streams: int = 1000, megabytes: int = 512) -> None:
             for number in order.permutation(streams).tolist():
                 tenant = hub.get(f"s{number}")
                 first = number % (IMAGES - TURNS * PER_TURN) + turn * PER_TURN
+                calls = [rows[start : start + TOGETHER] for start in range(first, first + PER_TURN, TOGETHER)]
                 if tenant.bytes == 0:
                     seconds = _seconds(tenant.health)
                     woken += [seconds] if turn else []
-                steps += [_seconds(partial(tenant.classify, [Request(row)])) for row in rows[first : first + PER_TURN]]
+                steps += [_seconds(partial(tenant.classify, [Request(row) for row in call])) for call in calls]
                 figures = hub.figures()
                 most_awake, most_bytes = max(most_awake, figures["awake"]), max(most_bytes, figures["bytes"])
                 peak = max(peak, _resident())
@@ -80,7 +83,7 @@ def show(console: Console, streams: int = 1000, megabytes: int = 512) -> None:
             ("growth of the process's resident memory", f"{(peak - before) / 2**20:.0f} MB"),
             ("making a stream", f"{1e3 * created:.1f} ms"),
             ("waking one (others sleep for it)", _spread(woken)),
-            ("an image, written down and flushed", _spread(steps)),
+            (f"a request of {TOGETHER} images, written down and flushed", _spread(steps)),
         ):
             table.add_row(what, measured)
         console.print(table)

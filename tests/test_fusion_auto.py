@@ -1,5 +1,7 @@
 """Weights without labels: the rule against a plain twin, what it must be blind to, and what it must notice."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -54,6 +56,8 @@ def plain_replay(logits, names=PARTS):
     spreads, agreements, fused = [np.ones(parts)], np.zeros((parts - 1, 2)), []
     factor, alike, margin, confidence = 0.0, 0.5, 1.0, 0.0  # the text's sharpness
     usual_margin = gaussian_margin(classes)
+    shares, just_there = np.array([0.9, *[0.1 / 3] * 3]), np.full((3, classes), 1 / classes)
+    said = [np.ones(classes) / classes] * 20
     habits = np.array([{"text": 0.0, "prototype": 0.25, "dynamic": 0.5}.get(name, 1.0) for name in names])[:, None]
     for n in range(images):
         probabilities = softmax(logits[:, n])
@@ -67,7 +71,15 @@ def plain_replay(logits, names=PARTS):
         spread = np.mean(spreads, axis=0)
         product = (share / share.sum() * np.sqrt(spread[0] / spread)) @ unbiased
         result = softmax(product + (np.exp(factor) - 1) * logs[0])
-        fused.append(result)
+        usual_class = np.mean(said, axis=0)
+        expected = shares[0] + shares[1:] @ (just_there / usual_class)
+        fused.append(softmax(np.log(result) + np.log(expected) / 1.5))
+        sharper = result**1.5 / (result**1.5).sum()
+        foretold = shares * [1, *((just_there / usual_class) @ sharper)]
+        shares = np.maximum(shares + (foretold / foretold.sum() - shares) * max(0.01, 1 / (n + 20)), 0.002)
+        shares /= shares.sum()
+        said.append(sharper * expected / (sharper @ expected))
+        just_there += (said[-1] - just_there) / np.minimum([2, 8, 32], n + 2)[:, None]
         mean = unbiased @ result
         spreads.append(((unbiased - mean[:, None]) ** 2) @ result)
         sums += (1 - result) * logs
@@ -173,14 +185,19 @@ def test_combining_writes_nothing_and_a_step_gives_the_same():
     combined = fusion.combine(parts)
     fusion.combine(others)
     assert all(np.array_equal(before[name], array) for name, array in fusion.arrays().items())
-    np.testing.assert_array_equal(fusion.step(parts), combined)
+    in_the_stream = fusion.combine(parts, comes_next=True)
+    assert not np.array_equal(in_the_stream, combined), "what was just there must count for the next image"
+    after_a_cut = copy.deepcopy(fusion)
+    after_a_cut.cut()
+    np.testing.assert_array_equal(after_a_cut.step(parts), combined)
+    np.testing.assert_array_equal(fusion.step(parts), in_the_stream)
     assert not np.array_equal(before["habit"], fusion.arrays()["habit"]), "a step must learn"
 
 
 def test_a_stream_reports_its_weights():
     task, features = random_stream(classes=5, dim=16, views=1, images=80, seed=0)
     stream = MCP().start(task)
-    assert set(stream.fusion_report()) == {*PARTS, "trust"}
+    assert set(stream.fusion_report()) == {*PARTS, "trust", "context"}
     assert stream.fusion_report()["retrieval"] == 0
     stream.run(features)
     assert stream.fusion_report()["prototype"] > 0
@@ -189,7 +206,7 @@ def test_a_stream_reports_its_weights():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"fusion": "best"}, "fusion must be 'auto' or one weight for each part"),
+        ({"fusion": "best"}, "fusion must be 'auto', 'auto-orderless' or one weight for each part"),
         ({"fusion": (1.0, 1.0)}, "2 weights but the prediction has 3 parts"),
         ({"fusion": (1.0, -1.0, 1.0)}, "at least 0"),
         ({"fusion": (1.0, "2", 1.0)}, "one weight for each part"),
@@ -220,3 +237,23 @@ def test_auto_is_better_than_equal_weights_on_a_clip_like_stream():
     published = MCP.paper().start(task).run(features)
     assert auto > (published.labels == labels).mean() + 0.02
     assert auto > (published.parts["text"].argmax(axis=1) == labels).mean() + 0.05
+
+
+@pytest.mark.parametrize("sure", [0.35, 0.9])
+def test_answers_become_as_sure_as_they_should_be_and_stay_the_same(sure):
+    _, logits = a_stream(images=1500)
+    parts = dict(zip(PARTS, softmax(logits).astype(np.float32), strict=True))
+    silent, told = AutoWeights(PARTS, 8), AutoWeights(PARTS, 8)
+    as_it_is, answers = silent.walk(parts), told.walk(parts, np.full(1500, sure))
+    np.testing.assert_array_equal(as_it_is.argmax(axis=1), answers.argmax(axis=1))
+    assert answers[500:].max(axis=1).mean() == pytest.approx(sure, abs=0.02)
+    for name, learned in silent.arrays().items():  # how loudly it answers changes nothing that it learns
+        assert name == "loudness" or np.array_equal(learned, told.arrays()[name]), name
+
+
+def test_nobody_knows_how_sure_to_be_so_the_product_stays_as_it_is():
+    _, logits = a_stream(images=200)
+    fused, fusion = replay(logits)
+    assert fusion.loudness[0] == 0
+    parts = dict(zip(PARTS, softmax(logits).astype(np.float32), strict=True))
+    np.testing.assert_allclose(AutoWeights(PARTS, 8).walk(parts), fused, atol=1e-6)

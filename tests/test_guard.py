@@ -39,6 +39,7 @@ def test_near_duplicates_are_answered_and_not_learned(cones):
     stream.run(images[:50])
     again = unit_rows(images[10] + 1e-3 * images[60])
     before = {name: array.copy() for name, array in stream.state.arrays().items()}
+    stream.cut()
     foretold = stream.predict(again)
     answer = stream.step(again)
     assert np.array_equal(answer.probabilities, foretold.probabilities)

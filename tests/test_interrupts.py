@@ -1,11 +1,13 @@
 """Interrupts wait where they would do harm, and arrive where they may."""
 
+import contextlib
 import signal
 import threading
 
 import pytest
 
-from trimtab.interrupts import HoldInterrupts, stop_is_an_interrupt
+from trimtab.cli import main
+from trimtab.interrupts import HoldInterrupts, Interrupts
 
 
 def ctrl_c():
@@ -92,7 +94,7 @@ def test_one_within_the_other():
 def test_a_stop_is_as_good_as_ctrl_c_and_held_back_as_well():
     done = []
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), stop_is_an_interrupt(), HoldInterrupts():  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), Interrupts(), HoldInterrupts():  # noqa: PT012
         signal.raise_signal(signal.SIGTERM)
         done.append(1)
     assert done == [1]
@@ -103,10 +105,23 @@ def test_other_threads_need_nothing_of_this():
     found = []
 
     def work():
-        with stop_is_an_interrupt(), HoldInterrupts() as interrupts, interrupts.welcome():
+        with Interrupts(), HoldInterrupts() as interrupts, interrupts.welcome():
             found.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
     assert found == [signal.default_int_handler]
+
+
+def test_an_interrupt_that_compiled_code_made_an_error_of_still_ends_a_command_as_interrupted(monkeypatch, capsys):
+    def swallowing(**_):
+        with contextlib.suppress(KeyboardInterrupt):
+            ctrl_c()
+        raise TypeError("expected str, not BufferedReader")
+
+    monkeypatch.setattr("trimtab.cli.main.app", swallowing)
+    with pytest.raises(SystemExit) as stop:
+        main.run()
+    assert stop.value.code == 130
+    assert "Interrupted" in capsys.readouterr().err

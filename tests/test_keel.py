@@ -6,6 +6,8 @@ import pytest
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from oracle.keel import run_whitened
 from trimtab import MCP, Keel, Stream, Task, TrimtabError
+from trimtab.engine.equations import softmax
+from trimtab.study.metrics import score
 
 TEMPERED = MCP()  # the MCP inside Keel, which finds its logit scale
 
@@ -60,13 +62,31 @@ def test_it_is_better_than_the_text_and_than_mcp(clip_like):
 
 
 @pytest.mark.parametrize("method", [TEMPERED, Keel()], ids=["mcp", "keel"])
-def test_the_given_logit_scale_changes_nothing(clip_like, method):
+def test_the_stated_logit_scale_changes_no_answer_but_how_sure_it_is(clip_like, method):
     task, features, _ = clip_like
-    found = [
-        method.start(Task(task.class_names, task.text_prototypes, scale)).run(features[:300]).probabilities
-        for scale in (25.0, 150.0)
-    ]
-    np.testing.assert_array_equal(*found)
+    shy, sure = (
+        method.start(Task(task.class_names, task.text_prototypes, scale)).run(features[:300]) for scale in (25.0, 150.0)
+    )
+    np.testing.assert_array_equal(shy.labels, sure.labels)
+    for name, part in shy.parts.items():
+        np.testing.assert_array_equal(part, sure.parts[name])
+    assert shy.probabilities[200:].max(axis=1).mean() < sure.probabilities[200:].max(axis=1).mean() - 0.1
+
+
+def test_mcp_is_as_sure_as_the_text_at_the_stated_scale(clip_like):
+    task, features, _ = clip_like
+    for scale in (20.0, 60.0):
+        stated = Task(task.class_names, task.text_prototypes, scale)
+        text = softmax(np.float32(scale) * (features @ task.text_prototypes.T)).max(axis=1)
+        answers = TEMPERED.start(stated).run(features).probabilities.max(axis=1)
+        assert answers[300:].mean() == pytest.approx(text[300:].mean(), abs=0.02)
+
+
+def test_keel_is_better_calibrated_than_its_text(clip_like):
+    task, features, labels = clip_like
+    text = softmax(np.float32(task.logit_scale) * (features @ task.text_prototypes.T))
+    answers = Keel().start(task).run(features).probabilities
+    assert score(answers, labels).ece < score(text, labels).ece
 
 
 def test_the_papers_form_takes_the_scale_that_is_given(clip_like):

@@ -39,10 +39,17 @@ class WithoutForce(AutoWeights):
 class WithoutSharpness(AutoWeights):
     """A strong text speaks as any other."""
 
-    def step(self, parts: Mapping[str, Array]) -> Array:
-        fused = super().step(parts)
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
+        fused = super().step(parts, sure)
         self.sharpness.figures[LOG_FACTOR] = 0.0
         return fused
+
+
+class WithoutContext(AutoWeights):
+    """The order of the images says nothing."""
+
+    def __init__(self, parts: Sequence[str], classes: int) -> None:
+        super().__init__(parts, classes, ordered=False)
 
 
 class WholeText(AutoWeights):
@@ -99,6 +106,7 @@ ABLATIONS: Final[dict[str, Callable[[Parts], Array]]] = {
     "auto, habits stay": _replayed(WithoutHabit),
     "auto, no trust": _replayed(WithoutTrust),
     "auto, no sharpness": _replayed(WithoutSharpness),
+    "auto, no context": _replayed(WithoutContext),
     "auto, own force": _replayed(WithoutForce),
     "auto, whole text": _replayed(WholeText),
     "auto, no text": _replayed(NoText),

@@ -256,6 +256,13 @@ class Classifier:
         _log.info("%s loaded: %d images learned", path, self.seen)
         return self
 
+    def cut(self) -> None:
+        """Say that the next pictures have nothing to do with the last ones: another camera, another album.
+
+        What was just there is otherwise expected again, as far as pictures have shown to come in runs.
+        """
+        self.stream.cut()
+
     def reset(self) -> None:
         """Forget everything learned."""
         self.stream.reset()

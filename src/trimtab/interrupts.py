@@ -79,18 +79,26 @@ class HoldInterrupts:
             self._waiting = number, frame
 
 
-@contextmanager
-def stop_is_an_interrupt() -> Iterator[None]:
-    """Make a service manager's request to stop (SIGTERM) as good as Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+class Interrupts:
+    """In a `with` block, a service manager's request to stop (SIGTERM) is as good as Ctrl-C, and either is remembered.
 
+    Compiled code may make another error of the KeyboardInterrupt (NumPy's reader of files does); `heard` then tells it
+    from a bug.
+    """
 
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+    def __enter__(self) -> Self:
+        self.heard = False
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in HELD_BACK:
+                if signal.getsignal(number) != signal.SIG_IGN:  # what was started not to hear it stays deaf
+                    self._before[number] = signal.signal(number, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _interrupt(self, *_: object) -> NoReturn:
+        self.heard = True
+        raise KeyboardInterrupt

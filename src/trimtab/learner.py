@@ -65,7 +65,7 @@ class Learner:
         self._whole = False
         walked = self.method.walk(block, self.state)
         if walked is not None:
-            fused = self.fusion.walk(walked)
+            fused = self.fusion.walk(walked, block.sure)
             self._seen += len(block)
             self._whole = True
             yield walked, fused, nothing
@@ -73,7 +73,7 @@ class Learner:
         for image in block:
             self._whole = False
             parts = self.method.step(image, self.state)
-            answer = self.fusion.step(parts)
+            answer = self.fusion.step(parts, image.sure)
             self._seen += 1
             self._whole = True
             yield _rows(parts), answer[None], nothing[:1]
@@ -122,20 +122,22 @@ class Learner:
             self._whole = False
             if learned[image.row]:
                 parts = self.method.step(image, self.state)
-                fused = self.fusion.step(parts)
+                fused = self.fusion.step(parts, image.sure)
             else:
-                parts, fused = self._passed_by(image)
+                parts, fused = self._passed_by(image, comes_next=True)
                 self.state.pass_by(image)
             self._seen += 1
             self._whole = True
             yield _rows(parts), fused[None], np.zeros(1)
 
-    def _passed_by(self, image: Image) -> tuple[dict[str, Array], Array]:
+    def _passed_by(self, image: Image, *, comes_next: bool) -> tuple[dict[str, Array], Array]:
         """What a step would answer of an image of the open block, with its writes taken back."""
         put_back = self.state.hold()
         try:
             parts = self.method.foretell(image, self.state)
-            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(parts)
+            return {name: part.copy() for name, part in parts.items()}, self.fusion.combine(
+                parts, comes_next=comes_next
+            )
         finally:
             put_back()
 

@@ -76,11 +76,20 @@ class Stream(Learner):
         """What `step` would answer of one image, (V, d) or (d,), without a trace: it is taken in, and out again.
 
         Methods that store an image before they predict it count on finding it there: without it, a class that holds
-        nothing yet would compete with classes that do.
+        nothing yet would compete with classes that do. The image may be from anywhere: what was just there says
+        nothing about it, as after a `cut`.
         """
         image = self._given.one_image(views, self._size)
         with HoldInterrupts():
             return self._look(image)
+
+    def cut(self) -> None:
+        """Say that what comes next has nothing to do with what came before: another camera, another album.
+
+        With weights found from the stream, what was just there is otherwise expected again, as far as it has shown to
+        come in runs. Nothing else is forgotten.
+        """
+        self.fusion.cut()
 
     def read(self, views: ArrayLike) -> Prediction:
         """What the state as it is says of one image, which has no part in it: the bare formulas.
@@ -101,7 +110,7 @@ class Stream(Learner):
         image = next(iter(block))
         self._whole = False
         try:
-            parts, fused = self._passed_by(image)
+            parts, fused = self._passed_by(image, comes_next=False)
         finally:
             self._whole = True
         if self.watch is None:

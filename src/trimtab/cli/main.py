@@ -18,7 +18,7 @@ from trimtab.cli.log import show_log, show_more_log
 from trimtab.cli.options import Verbose
 from trimtab.cli.streams import flush_streams, prepare_streams, reader_has_left
 from trimtab.errors import TrimtabError
-from trimtab.interrupts import stop_is_an_interrupt
+from trimtab.interrupts import Interrupts
 
 _log = logging.getLogger(__name__)
 
@@ -89,14 +89,14 @@ def run() -> None:
     The exit code is 2, or 130 after Ctrl-C and after a service manager's request to stop (SIGTERM).
     """
     prepare_streams()
-    with stop_is_an_interrupt():
-        code = _exit_code()
+    with Interrupts() as interrupts:
+        code = _exit_code(interrupts)
     if (unwritten := flush_streams()) is not None:
         code = _after_lost_output(unwritten)
     sys.exit(code)
 
 
-def _exit_code() -> int | str | None:
+def _exit_code(interrupts: Interrupts) -> int | str | None:
     try:
         app(prog_name="trimtab")  # also when it was started as `python -m trimtab`
     except SystemExit as stop:
@@ -108,6 +108,9 @@ def _exit_code() -> int | str | None:
         return INTERRUPTED
     except Exception as error:
         sentence = _sentence(error)
+        if sentence is None and interrupts.heard:
+            _say(INTERRUPTION)
+            return INTERRUPTED
         if sentence is None:
             raise
         _log.debug("the error below was raised here", exc_info=True)

@@ -24,7 +24,7 @@ class Temper(Protocol):
     """What finds the logit scale of each image: `engine.temper.TextTemper`."""
 
     def scales(self, cosines: Array) -> tuple[Array, Doubles]:
-        """(B, C) -> (B,): the logit scales, each from the images before; (B, 2): the figures after each."""
+        """(B, C) -> (B,): the logit scales, each from the images before; (B, 3): the figures after each."""
 
 
 @dataclass(eq=False)
@@ -55,12 +55,12 @@ class Block:
 
     @cached_property
     def _under_text(self) -> tuple[Array, Array, Doubles]:
-        """(B, V, C): the logits of every view; (B,): the logit scales; (B, 2): what a temper knows after each."""
+        """(B, V, C): the logits of every view; (B,): the logit scales; (B, 3): what a temper knows after each."""
         count, views, dim = self.views.shape
         text = self.task.text_prototypes if self.text is None else self.text
         logits = (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
         if self.temper is None:
-            scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 2))
+            scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 3))
         else:
             scales, after = self.temper.scales(logits[:, 0])
         logits *= scales[:, None, None]
@@ -78,8 +78,16 @@ class Block:
 
     @property
     def tempered(self) -> Doubles:
-        """(B, 2): what the temper knows after each image."""
+        """(B, 3): what the temper knows after each image."""
         return self._under_text[2]
+
+    @cached_property
+    def sure(self) -> Doubles | None:
+        """(B,): how sure the answers up to each image should be on average; a method that knows better writes it here.
+
+        To begin with, as sure as the text at the logit scale that the task states. None: the answers stay as they are.
+        """
+        return None if self.temper is None else self.tempered[:, -1].copy()
 
     @cached_property
     def view_entropies(self) -> Array:
@@ -191,6 +199,11 @@ class Image:
     def position(self) -> int:
         """Its place in the whole stream, counted from 0."""
         return self.block.first + self.row
+
+    @property
+    def sure(self) -> float | None:
+        """How sure the answers up to this one should be on average; see `Block.sure`."""
+        return None if self.block.sure is None else float(self.block.sure[self.row])
 
     @property
     def feature(self) -> Array:

@@ -2,7 +2,8 @@
 
 A text prototype's cosine becomes a logit by a factor that comes with the encoder, is often unknown, and is wrong for
 words unlike those it was trained with. Here it is the factor at which the text's mean confidence over the last images,
-the probability of its best class, is CONFIDENCE. So the scale that a task states changes nothing; no label is used.
+the probability of its best class, is CONFIDENCE. So the scale that a task states changes no answer; no label is used.
+It is still the only hint at how sure of its answers a classifier should be, so the confidence that it gives is kept.
 """
 
 import numpy as np
@@ -19,14 +20,15 @@ WARM_UP = 20.0  # images' worth of caution at the start
 FIRST_SPREAD = 2.0  # deviation of the first image's logits over the classes: a first guess
 SLOPE = 3.0  # a step in log scale per difference in confidence: near Newton's
 
-SEEN, LOG_SCALE = range(2)  # places in the array of figures
+SEEN, LOG_SCALE, STATED = range(3)  # places in the array of figures
 
 
 class TextTemper(OwnArrays):
-    """Two running figures. A block asks for its scales when it is opened; `take_in` makes one image count."""
+    """Three running figures. A block asks for its scales when it is opened; `take_in` makes one image count."""
 
-    def __init__(self) -> None:
-        self.figures = np.zeros(2)
+    def __init__(self, stated_scale: float) -> None:
+        self.stated_scale = stated_scale
+        self.figures = np.zeros(3)
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -39,9 +41,9 @@ class TextTemper(OwnArrays):
     take_scale = open
 
     def scales(self, cosines: Array) -> tuple[Array, Doubles]:
-        """(B,): the logit scale of each image, from the images before it; (B, 2): the figures after each."""
-        scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 2))
-        _scales(np.ascontiguousarray(cosines), self.figures, scales, after)
+        """(B,): the logit scale of each image, from the images before it; (B, 3): the figures after each."""
+        scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 3))
+        _scales(np.ascontiguousarray(cosines), self.figures, self.stated_scale, scales, after)
         return scales, after
 
     def take_in(self, image: Image) -> None:
@@ -54,16 +56,19 @@ class TextTemper(OwnArrays):
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _scales(cosines: Array, figures: Doubles, scales: Array, after: Doubles) -> None:
-    seen, log_scale = figures[SEEN], figures[LOG_SCALE]
+def _scales(cosines: Array, figures: Doubles, stated_scale: float, scales: Array, after: Doubles) -> None:
+    seen, log_scale, stated = figures[SEEN], figures[LOG_SCALE], figures[STATED]
+    as_stated_scale = np.float32(stated_scale)  # as the cosines, so that the loop stays in single precision
     for row in range(len(cosines)):
         image = cosines[row]
         if seen == 0:
             log_scale = np.log(FIRST_SPREAD / max(image.std(), 1e-6))
         scales[row] = np.exp(log_scale)
-        highest, total = image.max(), 0.0
+        highest, total, as_stated = image.max(), 0.0, 0.0
         for c in range(len(image)):
             total += np.exp(scales[row] * (image[c] - highest))
+            as_stated += np.exp(as_stated_scale * (image[c] - highest))
         log_scale += SLOPE * (CONFIDENCE - 1 / total) / (min(seen, WINDOW) + WARM_UP)
+        stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
         seen += 1
-        after[row, SEEN], after[row, LOG_SCALE] = seen, log_scale
+        after[row, SEEN], after[row, LOG_SCALE], after[row, STATED] = seen, log_scale, stated

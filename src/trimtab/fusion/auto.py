@@ -8,7 +8,11 @@ for any number of parts of which the first is the text's prediction:
 * force: a part is scaled so that its logits spread as far as the text's, among the classes that are plausible;
 * trust: a part counts as far as its favorite class is probable to the part before it, compared with how probable
   that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed;
-* sharpness: a text that shows itself to be strong speaks louder (sharpness.py).
+* sharpness: a text that shows itself to be strong speaks louder (sharpness.py);
+* context: what was just there is expected again, as far as the stream has shown to come in runs (context.py).
+
+How sure the product is depends on what made it: the answer is raised to a power that makes its mean confidence what
+the stream's owner can expect, where somebody knows (loudness.py). This changes no label.
 
 Nothing is known at the first image, which gets the text's prediction. docs/weights-without-labels.md has the study.
 """
@@ -24,6 +28,8 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import softmax_into
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
+from trimtab.fusion.context import POWER, Context, expect, learn_context
+from trimtab.fusion.loudness import LOG_POWER, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
@@ -37,10 +43,13 @@ class AutoWeights:
     """Weighs the parts of a prediction by what the stream shows of them, without labels.
 
     Combining costs a few passes over the C classes; what is learned of P parts takes (P + 1) C + 3 P + 3 numbers. The
-    parts named in `weighed` come weighed by their method already: they are multiplied to the product as they are.
+    parts named in `weighed` come weighed by their method already: they are multiplied to the product as they are. Where
+    the order of the images may say something (`ordered`), their context takes (K + 1) C more for K horizons.
     """
 
-    def __init__(self, parts: Sequence[str], classes: int, weighed: Sequence[str] = ()) -> None:
+    def __init__(
+        self, parts: Sequence[str], classes: int, weighed: Sequence[str] = (), *, ordered: bool = True
+    ) -> None:
         self.parts = tuple(name for name in parts if name not in weighed)
         if len(self.parts) < 2 or self.parts[0] != "text":
             raise TrimtabError(
@@ -58,23 +67,39 @@ class AutoWeights:
         self.spread = np.ones(count)  # mean variance of the logits over plausible classes; begins alike
         self.agreement = np.zeros((count - 1, 2))  # of each part with the one before, and of that with itself
         self.sharpness = TextSharpness(classes)
+        self.context = Context(classes, ordered=ordered)
+        self.loudness = new_loudness()
 
-    def combine(self, parts: Mapping[str, Array]) -> Array:
-        """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off."""
-        return self._combined(parts).fused
+    def cut(self) -> None:
+        """What comes next has nothing to do with what came before."""
+        self.context.cut()
 
-    def step(self, parts: Mapping[str, Array]) -> Array:
-        """The same, and learn habits, spreads, agreement and the text's strength from the image."""
-        logs, unbiased, fused = self._combined(parts)
-        _learn(logs, unbiased, fused, self._learned(), self.sharpness.usual_margin)
-        return fused
+    def combine(self, parts: Mapping[str, Array], *, comes_next: bool = False) -> Array:
+        """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off.
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
+        What was just there counts only for an image that comes next, not for one that somebody asks about.
+        """
+        logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
+        unbiased, fused, answer = np.empty_like(logs[0]), np.empty_like(weighed[0]), np.empty_like(weighed[0])
+        learned, expected = self._learned(), np.ones(len(answer))
+        if comes_next:
+            expect(learned.sums, learned.recent, learned.shares, expected)
+        _combine(weighed[0], self.habits, self._forces(), learned, expected, logs[0], unbiased, fused, answer)
+        return answer
+
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
+        """The same, and learn habits, spreads, agreement, the text's strength and loudness from the image."""
+        return self.walk(
+            {name: part[None] for name, part in parts.items()}, None if sure is None else np.array([sure])
+        )[0]
+
+    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
         """(B, C): `step` for the images of a block, one after the other."""
         logs, weighed = self._logs(parts)
-        fused: Array = np.empty_like(weighed)
-        _walk(logs, weighed, self.shares, self.habits, self._learned(), self.sharpness.usual_margin, fused)
-        return fused
+        answers: Array = np.empty_like(weighed)
+        wanted = np.full(len(answers), np.nan) if sure is None else sure
+        _walk(logs, weighed, wanted, self.shares, self.habits, self._learned(), self.sharpness.usual_margin, answers)
+        return answers
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -85,25 +110,21 @@ class AutoWeights:
             "spread": self.spread,
             "agreement": self.agreement,
             **self.sharpness.arrays(),
+            **self.context.arrays(),
+            "loudness": self.loudness,
         }
 
     def report(self) -> dict[str, float]:
-        """The exponent of each part in the product now, and the trust in the last."""
+        """The exponent of each part in the product now, the trust in the last, and the share of images in runs."""
         found = {name: float(value) for name, value in zip(self.parts, self._forces(), strict=True)}
         found["text"] += self.sharpness.factor - 1
-        return {**found, "trust": float(self._trusts()[-1])}
+        return {**found, "trust": float(self._trusts()[-1]), "context": float(self.context.shares[1:].sum())}
 
     def _trusts(self) -> NDArray[np.float64]:
         return loops.trusts(self.agreement, self.habit.shape[1])
 
     def _forces(self) -> NDArray[np.float64]:
         return loops.forces(self.shares, self.spread, self._trusts(), self.seen[0])
-
-    def _combined(self, parts: Mapping[str, Array]) -> "_Combined":
-        logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
-        found = _Combined(logs[0], np.empty_like(logs[0]), np.empty_like(weighed[0]))
-        _combine(weighed[0], self.habits, self._forces(), self._learned(), *found)
-        return found
 
     def _logs(self, parts: Mapping[str, Array]) -> tuple[Array, Array]:
         """(B, P, C): the logarithms of the parts to be weighed; (B, C): those of the others, summed."""
@@ -118,7 +139,18 @@ class AutoWeights:
         return logs, weighed
 
     def _learned(self) -> "_Learned":
-        return _Learned(self.habit, self.habit_weight, self.spread, self.agreement, self.seen, self.sharpness.figures)
+        return _Learned(
+            self.habit,
+            self.habit_weight,
+            self.spread,
+            self.agreement,
+            self.seen,
+            self.sharpness.figures,
+            self.context.sums,
+            self.context.recent,
+            self.context.shares,
+            self.loudness,
+        )
 
 
 class _Learned(NamedTuple):
@@ -130,26 +162,37 @@ class _Learned(NamedTuple):
     agreement: Doubles
     seen: NDArray[np.int64]
     sharpness: Doubles
-
-
-class _Combined(NamedTuple):
-    """One image's way through `combine`."""
-
-    logs: Array  # (P, C): the parts' logits, their means taken off
-    unbiased: Array  # (P, C): without their habits
-    fused: Array  # (C,)
+    sums: Doubles
+    recent: Doubles
+    shares: Doubles
+    loudness: Doubles
 
 
 @njit(nogil=True)
 def _combine(
-    weighed: Array, habits: Doubles, force: Doubles, learned: _Learned, logs: Array, unbiased: Array, fused: Array
+    weighed: Array,
+    habits: Doubles,
+    force: Doubles,
+    learned: _Learned,
+    expected: Doubles,
+    logs: Array,
+    unbiased: Array,
+    fused: Array,
+    answer: Array,
 ) -> None:
-    """One image's parts as one prediction; the last three are written, see `_Combined`."""
+    """One image's parts and what was expected as one prediction. Written: the parts' logits (P, C), less their means,
+    and without their habits; their product (C,), which the stream learns from; and the answer (C,), which also knows
+    the context and is as loud as it should be.
+    """
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
     for c in range(len(fused)):
         fused[c] += sharper * logs[0, c] + weighed[c]
+    louder = np.float32(np.exp(learned.loudness[LOG_POWER]))
+    for c in range(len(fused)):
+        answer[c] = louder * (fused[c] + np.float32(np.log(expected[c]) / POWER))
     softmax_into(fused, fused)
+    softmax_into(answer, answer)
 
 
 @njit(nogil=True)
@@ -172,16 +215,21 @@ def _learn(logs: Array, unbiased: Array, fused: Array, learned: _Learned, usual_
 def _walk(
     logs: Array,
     weighed: Array,
+    sure: Doubles,
     shares: Doubles,
     habits: Doubles,
     learned: _Learned,
     usual_margin: float,
-    fused: Array,
+    answers: Array,
 ) -> None:
-    """Combine each image of a block (B, P, C) and learn from it before the next."""
-    unbiased = np.empty_like(logs[0])
+    """Combine each image of a block (B, P, C) and learn from it before the next; `sure` is NaN where nobody knows."""
+    unbiased, fused, expected = np.empty_like(logs[0]), np.empty_like(answers[0]), np.ones(answers.shape[1])
     for row in range(len(logs)):
         trusted = loops.trusts(learned.agreement, logs.shape[2])
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
-        _combine(weighed[row], habits, force, learned, logs[row], unbiased, fused[row])
-        _learn(logs[row], unbiased, fused[row], learned, usual_margin)
+        expect(learned.sums, learned.recent, learned.shares, expected)
+        _combine(weighed[row], habits, force, learned, expected, logs[row], unbiased, fused, answers[row])
+        if len(learned.recent):
+            learn_context(learned.sums, learned.recent, learned.shares, expected, fused, learned.seen)
+        learn_loudness(learned.loudness, answers[row], sure[row], learned.seen[0])
+        _learn(logs[row], unbiased, fused, learned, usual_margin)

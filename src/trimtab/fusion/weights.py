@@ -1,7 +1,8 @@
 """How a prediction's parts become one: given weights, the parameter that chooses, and the oracle.
 
 * fixed: the paper's weighted sum of probabilities, with weights that somebody chose (`FixedWeights`);
-* auto: weights found from the unlabeled stream itself (`AutoWeights`, in auto.py);
+* auto: weights found from the unlabeled stream itself (`AutoWeights`, in auto.py); "auto-orderless" takes no notice of
+  the order in which images come;
 * oracle: weights searched on the TEST LABELS, as behind the papers' headline figures (`oracle_weights`).
 """
 
@@ -14,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.parameters import parameter
+from trimtab.engine.wide import WIDE
 from trimtab.errors import TrimtabError
 from trimtab.fusion.auto import AutoWeights
 
 FusionChoice = str | tuple[float, ...]
+FOUND = ("auto", "auto-orderless")  # choices of weights that the stream itself shows
 
 # The authors' search grid for every weight but the first, which is fixed at 1.
 ORACLE_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -28,13 +31,19 @@ ORACLE_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 
 class Fusion(Protocol):
     """What a stream asks of a fusion."""
 
-    def combine(self, parts: Mapping[str, Array]) -> Array:
-        """(C,) probabilities of one image from those of its parts; nothing is written."""
+    def combine(self, parts: Mapping[str, Array], *, comes_next: bool = False) -> Array:
+        """(C,) probabilities of one image from those of its parts; nothing is written.
 
-    def step(self, parts: Mapping[str, Array]) -> Array:
-        """The same, and learn from the image."""
+        `comes_next`: it is the stream's next image, so what was just there may say something about it.
+        """
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
+    def cut(self) -> None:
+        """What comes next has nothing to do with what came before."""
+
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
+        """The same, and learn from the image; `sure` is how sure answers should be on average, where that is known."""
+
+    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
         """(B, C): `step` for the images of a block, one after the other; parts (B, C)."""
 
     def arrays(self) -> Arrays:
@@ -58,18 +67,21 @@ class FixedWeights:
         self.parts = tuple(parts)
         self.weights = np.asarray(weights, np.float32) / np.float32(sum(weights))
 
-    def combine(self, parts: Mapping[str, Array]) -> Array:
+    def cut(self) -> None:
+        """Nothing is remembered."""
+
+    def combine(self, parts: Mapping[str, Array], *, comes_next: bool = False) -> Array:  # noqa: ARG002
         """(C,) or (N, C) probabilities of one image or of a stream."""
         total = parts[self.parts[0]] * self.weights[0]
         for name, weight in zip(self.parts[1:], self.weights[1:], strict=True):
             total += parts[name] * weight  # Eq. 5
         return total
 
-    def step(self, parts: Mapping[str, Array]) -> Array:
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:  # noqa: ARG002
         """As `combine`: nothing is learned from what passes by."""
         return self.combine(parts)
 
-    def walk(self, parts: Mapping[str, Array]) -> Array:
+    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:  # noqa: ARG002
         """As `combine`, for a block."""
         return self.combine(parts)
 
@@ -88,7 +100,7 @@ class _AutoOrWeights:
 
     def problem(self, value: object) -> str | None:
         """What is wrong with a value, or None."""
-        if isinstance(value, str) and value == "auto":
+        if isinstance(value, str) and value in FOUND:
             return None
         numbers = isinstance(value, (tuple, list)) and all(
             isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in value
@@ -96,7 +108,7 @@ class _AutoOrWeights:
         return None if numbers else f"must be {self}"
 
     def __str__(self) -> str:
-        return "'auto' or one weight for each part"
+        return "'auto', 'auto-orderless' or one weight for each part"
 
 
 def fusion_choice(default: FusionChoice, *, about: str, symbol: str = "") -> Any:
@@ -110,7 +122,7 @@ def new_fusion(choice: FusionChoice, parts: Sequence[str], classes: int, weighed
     The parts named in `weighed` have their weight from the method already; only given weights change it.
     """
     if isinstance(choice, str):
-        return AutoWeights(parts, classes, weighed)
+        return AutoWeights(parts, classes, weighed, ordered=choice == "auto" and classes < WIDE)
     return FixedWeights(parts, choice)
 
 

@@ -192,8 +192,8 @@ class WeighedMethod(Method):
     fusion: FusionChoice = fusion_choice(
         "auto",
         symbol="alpha_1, alpha_2, alpha_3",
-        about="How the parts become one prediction: 'auto' finds weights from the unlabeled stream; given weights sum "
-        "the parts' probabilities, as in the papers.",
+        about="How the parts become one prediction: 'auto' finds weights from the unlabeled stream ('auto-orderless': "
+        "whatever the order of its images); given weights sum the parts' probabilities, as in the papers.",
     )
 
     def __post_init__(self) -> None:

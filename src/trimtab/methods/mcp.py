@@ -66,7 +66,7 @@ class MCP(ThreeCacheMethod):
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
-        return MCPState(self.new_temper(), self.new_caches(task), PrototypeStrength())
+        return MCPState(self.new_temper(task), self.new_caches(task), PrototypeStrength())
 
     def observe(self, image: Image, state: MCPState) -> None:
         """Offer the image to the caches."""

@@ -144,7 +144,7 @@ class MCPPlus(ThreeCacheMethod):
         caches = self.new_caches(task)
         bank = caches.bank
         return MCPPlusState(
-            temper=self.new_temper(),
+            temper=self.new_temper(task),
             caches=caches,
             prototypes=Prototypes(bank, slice(1, bank.sections["align"].stop)),
             negatives=Prototypes(bank, bank.sections["negative"]),

@@ -209,9 +209,9 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
         """Empty caches."""
         return ThreeCaches.empty(self, task)
 
-    def new_temper(self) -> TextTemper | Nothing:
+    def new_temper(self, task: Task) -> TextTemper | Nothing:
         """What finds the logit scale, if it is not the task's."""
-        return TextTemper() if self.text_scale == "stream" else Nothing()
+        return TextTemper(task.logit_scale) if self.text_scale == "stream" else Nothing()
 
     def operations(self, size: Size) -> float:
         """Zero-shot of every view, the products with all items, the norms of Eq. 3 and the masks of the negatives."""

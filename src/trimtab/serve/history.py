@@ -35,6 +35,10 @@ class History:
         self._flips: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._events: deque[dict[str, Any]] = deque(maxlen=EVENTS)
 
+    def __len__(self) -> int:
+        """How many answers are kept one by one."""
+        return len(self._recent) + len(self._flips)
+
     def take_in(self, answer: Answer, facts: dict[str, Any]) -> bool:
         """An image was taken in; whether its bin is full, and is to be closed."""
         entry = {

@@ -1,5 +1,6 @@
 """Hub: all streams of a folder, by name. One process; a bound on memory; streams that nobody uses sleep on the disk."""
 
+import gc
 import logging
 import threading
 import time
@@ -17,6 +18,7 @@ from trimtab.serve.sleeper import Sleeper
 from trimtab.serve.tenant import Tenant
 
 _log = logging.getLogger(__name__)
+LEAST_GARBAGE = 64 << 20  # bytes, before Python is asked to look for it
 STREAMS = "streams"  # the folder of folders
 
 
@@ -36,6 +38,7 @@ class Hub:
             raise TrimtabError(f"The folder {folder} cannot be made: {error.strerror or error}.") from error
         self._server = FolderLock(folder)
         self._lock = threading.Lock()
+        self._garbage = 0  # bytes of streams that sleep, and of which nobody knows yet that they are free
         clear_leftovers(self._streams)
         self._tenants: dict[str, Tenant] = {}
         self.unreadable: dict[str, TrimtabError] = {}  # streams that cannot be opened, and why; the others are served
@@ -118,8 +121,9 @@ class Hub:
         """Put the streams to sleep that nobody has used for long. Only a steady clock is asked."""
         limit = time.monotonic() - self._idle
         for tenant in list(self._tenants.values()):
-            if tenant.bytes and tenant.last_used < limit:
-                tenant.sleep(wait=False)
+            size = tenant.bytes
+            if size and tenant.last_used < limit and tenant.sleep(wait=False):
+                self._let_go(size)
 
     def _make_room(self, waking: Sleeper) -> None:
         """Before a stream wakes: put those to sleep that were used least recently, until both bounds are kept."""
@@ -133,6 +137,14 @@ class Hub:
             size = tenant.bytes
             if tenant.sleep(wait=False):
                 total, count = total - size, count - 1
+                self._let_go(size)
+
+    def _let_go(self, size: int) -> None:
+        """A stream's parts refer to each other, so its memory is free only after Python has looked for such circles."""
+        self._garbage += size
+        if self._garbage > max(self._memory // 8, LEAST_GARBAGE):
+            self._garbage = 0
+            gc.collect()
 
     def _sweep(self) -> None:
         while not self._stop.wait(min(self._idle / 4, 30.0)):

@@ -25,6 +25,7 @@ from trimtab.task import Task
 LINEAGE_NOTE = "lineage"  # where a saved stream notes whose past it shares
 
 
+PER_ANSWER = 1300  # bytes of memory that an answer takes beside its probabilities; measured
 ALARMS = {
     "restarts": "Everything was forgotten: the stream began among crafted images.",
     "falls": "Neighbors say that adapting hurts: zero-shot answers.",
@@ -95,7 +96,8 @@ class Memory:
     def bytes(self) -> int:
         """Memory that it takes, about."""
         learned = sum(array.nbytes for array in self.arrays().values())
-        return learned + self.task.text_prototypes.nbytes
+        remembered = len(self.keys) * (PER_ANSWER + 4 * self.task.classes) + len(self.history) * PER_ANSWER
+        return learned + remembered + self.task.text_prototypes.nbytes
 
     def to_note(self) -> dict[str, Any]:
         """All but the stream itself, as JSON can hold it."""

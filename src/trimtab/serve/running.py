@@ -1,5 +1,6 @@
 """Running: a server in this process, from its first line to its last."""
 
+import gc
 import signal
 import socket
 import threading
@@ -37,6 +38,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 def run(app: FastAPI, server: socket.socket, limits: Limits, *, started: Callable[[], None]) -> None:
     """Serve until SIGINT or SIGTERM; then finish what is under way, write everything down, and return."""
+    gc.collect()
+    gc.freeze()  # encoders and packages stay; looking for garbage, which streams that fall asleep leave, passes them by
     _Server(app, limits, started).run(sockets=[server])
 
 

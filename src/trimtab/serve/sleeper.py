@@ -21,7 +21,7 @@ from trimtab.serve.refusals import Damaged, NoSuchStream
 from trimtab.task import Task
 
 SUMMARY = "summary.json"
-WORTH_SAVING = 8  # changes; fewer are repeated at the next wake sooner than a checkpoint is written
+WORTH_SAVING = 32  # changes; fewer are repeated at the next wake sooner than a checkpoint is written
 
 
 class Sleeper:

@@ -3,6 +3,7 @@
 A record depends on this module and on all that it imports (see `dependencies`), so bookkeeping has no place here.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.data.orders import order_by_name
-from trimtab.engine.arrays import Array
-from trimtab.fusion import FixedWeights, oracle_weights
+from trimtab.engine.arrays import Array, Doubles
+from trimtab.fusion import FixedWeights, Fusion, oracle_weights
 from trimtab.lazy_views import LazyViews
 from trimtab.methods.base import Method
 from trimtab.stream import BLOCK, Predictions
@@ -68,7 +69,7 @@ def rows_in_order(
 
 def with_fixed_weights(method: Method) -> Method:
     """The method under its own fixed weights; parts are weighed alike where it would choose weights as it goes."""
-    if method.parameters().get("fusion") == "auto":
+    if isinstance(method.parameters().get("fusion"), str):
         return with_fusion(method, (1.0,) * len(method.parts))
     return method
 
@@ -79,10 +80,42 @@ def with_fusion(method: Method, fusion: str | tuple[float, ...]) -> Method:
     return replace(method, **changes)
 
 
+class Overheard:
+    """A stream's fusion, and what it is told of how sure answers should be: to weigh the same parts once more."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._fusion = fusion
+        self._told: list[Doubles] = []
+        self.combine, self.cut, self.arrays, self.report = fusion.combine, fusion.cut, fusion.arrays, fusion.report
+
+    def sure(self, images: int) -> Doubles | None:
+        """(N,): of the whole stream of N images, if it was told of each."""
+        told = np.concatenate(self._told) if self._told else np.empty(0)
+        return told if len(told) == images else None
+
+    def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
+        """As the fusion."""
+        self._told += [] if sure is None else [np.array([sure])]
+        return self._fusion.step(parts, sure)
+
+    def walk(self, parts: Mapping[str, Array], sure: Doubles | None = None) -> Array:
+        """As the fusion."""
+        self._told += [] if sure is None else [sure]
+        return self._fusion.walk(parts, sure)
+
+
 def weigh(
-    weights: str, method: Method, task: Task, predictions: Predictions, labels: NDArray[np.int64]
+    weights: str,
+    method: Method,
+    task: Task,
+    predictions: Predictions,
+    labels: NDArray[np.int64],
+    sure: Doubles | None = None,
 ) -> tuple[Array, dict[str, float]]:
-    """The parts made one, (N, C), and the weight of each part. No method's parts depend on the weights."""
+    """The parts made one, (N, C), and the weight of each part. No method's parts depend on the weights.
+
+    `sure` (N,) is how sure answers should be on average, as the stream was told.
+    """
     parts = predictions.parts
     if weights == "fixed":
         return predictions.probabilities, method.new_fusion(task).report()
@@ -96,5 +129,6 @@ def weigh(
     fused = np.empty_like(predictions.probabilities)
     for first in range(0, len(fused), AT_ONCE):
         rows = slice(first, first + AT_ONCE)
-        fused[rows] = automatic.walk({name: part[rows] for name, part in parts.items()})
+        told = None if sure is None else sure[rows]
+        fused[rows] = automatic.walk({name: part[rows] for name, part in parts.items()}, told)
     return fused, {name: value for name, value in automatic.report().items() if isinstance(value, float)}

@@ -24,7 +24,7 @@ from trimtab.study import metrics
 from trimtab.study.bench.dependencies import code_fingerprint
 from trimtab.study.bench.measures import STEPS, forget_peak_memory, peak_memory_mb, state_mb, step_times
 from trimtab.study.bench.plan import BASELINE, Run
-from trimtab.study.bench.predicting import LazyRows, OrderedRows, rows_in_order, weigh, with_fixed_weights
+from trimtab.study.bench.predicting import LazyRows, OrderedRows, Overheard, rows_in_order, weigh, with_fixed_weights
 from trimtab.study.bench.record import FAILED, SCORES, About, Cost, Record, packed
 from trimtab.study.bench.rows import views_title
 from trimtab.study.costs import gflops_on
@@ -87,6 +87,7 @@ def _measured(
     method.start(task).run(rows[0:WARM_UP])
     forget_peak_memory()
     stream = method.start(task)
+    stream.fusion = overheard = Overheard(stream.fusion)
     predictions, seconds = _timed(run, stream, rows)
     compactness = _compactness(rows) if run.method == BASELINE and isinstance(rows, OrderedRows) else None
     gflops, of_text = gflops_on(method, task, rows.shape[1])
@@ -94,7 +95,7 @@ def _measured(
     for weights, about in abouts.items():
         start = time.perf_counter()
         try:
-            fused, values = weigh(weights, method, task, predictions, rows.labels)
+            fused, values = weigh(weights, method, task, predictions, rows.labels, overheard.sure(len(rows)))
             weighing = time.perf_counter() - start if weights == "auto" else 0.0
             scores = _scores(fused, rows.labels)
         except Exception as error:  # the other ways of weighing are still good

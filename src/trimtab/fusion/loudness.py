@@ -1,0 +1,32 @@
+"""How sure a product of parts should be of its answer, so that its probabilities mean something.
+
+Weights without labels make the parts speak with equal force, which is good for the answer and says nothing about how
+often it is right. Whoever knows how sure answers should be on average (`Block.sure`: the text at the scale that came
+with the encoder; Keel knows more) gives this here: the product is raised to a power, the same for all classes, that
+makes its mean confidence over the last images just that. No label changes, and no label is used.
+"""
+
+import numpy as np
+
+from trimtab.engine.arrays import Array, Doubles
+from trimtab.engine.compiled import njit
+
+WINDOW, WARM_UP = 200, 20.0  # images that the mean confidence speaks of; images' worth of caution at the start
+SLOPE = 3.0  # a step in log power per difference in confidence: near Newton's
+MOST = 3.0  # the log power's limit, up and down
+
+LOG_POWER = 0  # place in the array of figures
+
+
+def new_loudness() -> Doubles:
+    """Nothing known: the product as it is."""
+    return np.zeros(1)
+
+
+@njit(nogil=True)
+def learn_loudness(figures: Doubles, answer: Array, sure: float, seen: int) -> None:
+    """Take in an answer (C,) of which `sure` should have been the mean confidence; NaN: nobody knows."""
+    if np.isnan(sure):
+        return
+    moved = figures[LOG_POWER] + SLOPE * (sure - answer.max()) / (min(seen, WINDOW) + WARM_UP)
+    figures[LOG_POWER] = min(max(moved, -MOST), MOST)

@@ -1,0 +1,74 @@
+"""What was just there: it helps where images come in runs, and is silent where they do not."""
+
+import numpy as np
+import pytest
+
+from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
+from trimtab import MCP, Keel, Stream, Task
+
+
+@pytest.fixture(scope="module")
+def images():
+    """A task, and features of 900 images in no order with their labels."""
+    features, labels, text = make_features(12, 64, 1, 900, seed=4, shape=Shape(agreement=0.5, deceptive=0.1))
+    return Task([str(c) for c in range(12)], text, LOGIT_SCALE), features[:, 0], labels
+
+
+def right(method, task, features, labels):
+    return (method.start(task).run(features, keep_parts=False).labels == labels).mean()
+
+
+def in_runs(labels, length, seed=0):
+    """An order in which images of a class come in runs."""
+    random = np.random.default_rng(seed)
+    runs = [
+        np.array_split(random.permutation(found), max(len(found) // length, 1))
+        for found in (np.flatnonzero(labels == c) for c in range(labels.max() + 1))
+    ]
+    every = [run for of_class in runs for run in of_class]
+    return np.concatenate([every[i] for i in random.permutation(len(every))])
+
+
+@pytest.mark.parametrize("method", [MCP, Keel], ids=["mcp", "keel"])
+def test_runs_are_noticed_and_used_and_no_order_is_left_alone(images, method):
+    task, features, labels = images
+    shuffled = np.random.default_rng(1).permutation(len(labels))
+    for order, least, most in ((in_runs(labels, 25), 0.04, 1.0), (shuffled, -0.01, 0.01)):
+        with_order = right(method(), task, features[order], labels[order])
+        without = right(method(fusion="auto-orderless"), task, features[order], labels[order])
+        assert least <= with_order - without <= most
+
+
+def test_the_report_says_how_much_comes_in_runs(images):
+    task, features, labels = images
+    shares = []
+    for order in (in_runs(labels, 40), np.random.default_rng(1).permutation(len(labels))):
+        stream = MCP().start(task)
+        stream.run(features[order], keep_parts=False)
+        shares.append(stream.fusion_report()["context"])
+    assert shares[0] > 0.7
+    assert shares[1] < 0.3
+
+
+def test_a_cut_makes_the_next_image_one_from_anywhere(images):
+    task, features, labels = images
+    order = in_runs(labels, 40)
+    stream = Keel().start(task)
+    stream.run(features[order[:600]], keep_parts=False)
+    other = features[np.flatnonzero(labels != labels[order[599]])[5]]
+    asked = stream.predict(other).probabilities
+    cut = stream.copy()
+    cut.cut()
+    np.testing.assert_allclose(cut.step(other).probabilities, asked, atol=1e-5)
+    assert np.abs(stream.step(other).probabilities - asked).max() > 0.01
+
+
+def test_a_saved_stream_remembers_what_was_just_there(images, tmp_path):
+    task, features, labels = images
+    order = in_runs(labels, 40)
+    stream = Keel().start(task)
+    stream.run(features[order[:300]], keep_parts=False)
+    stream.save(tmp_path / "stream.safetensors")
+    again = Stream.load(tmp_path / "stream.safetensors", task)
+    left, later = (s.run(features[order[300:400]]).probabilities for s in (stream, again))
+    np.testing.assert_array_equal(left, later)
