@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test lint unit bench audit docs clean
+.PHONY: demo serve test lint unit bench audit docs clean
 .DEFAULT_GOAL := test
 
 # The stamp is renewed only when a file that decides what is installed has changed.
@@ -17,6 +17,10 @@ $(VENV)/ready: pyproject.toml constraints.txt
 
 demo: $(VENV)/ready
 	$(BIN)/trimtab demo
+
+# A server with a page that lives: real images are sent to it, a few per second, until Ctrl-C.
+serve: $(VENV)/ready
+	$(BIN)/python examples/live/serve_cifar10.py
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

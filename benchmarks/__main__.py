@@ -14,6 +14,7 @@ TABLES = (
     "precision_speed",
     "view_speed",
     "text_tower_speed",
+    "serve_load",
 )
 
 console = Console(width=130)

@@ -2,7 +2,7 @@
 
 * `reference/cli.md` is typer's own help, `reference/methods.md` the methods' docstrings and parameters, and each room's
   page has what its package declares public.
-* CHANGELOG.md, CONTRIBUTING.md and the example method live outside docs/, where a reader of the repository looks for
+* CHANGELOG.md, CONTRIBUTING.md and the examples live outside docs/, where a reader of the repository looks for
   them; the site shows the same files, and links to them work in both places.
 """
 
@@ -29,6 +29,7 @@ OUTSIDE = {
     "CONTRIBUTING.md": "contributing.md",
     "README.md": "index.md",
     "examples/recent/recent.py": "examples/recent/recent.py",
+    "examples/live/serve_cifar10.py": "examples/live/serve_cifar10.py",
 }
 STUDY = ("bench", "metrics", "tables", "plots", "report", "ablations")
 # Page of the reference -> its title, and the packages whose public names it shows.

@@ -20,7 +20,7 @@ from trimtab.guard.rules import Guard
 from trimtab.images.decode import check_image, decode, rgb_bytes
 from trimtab.images.views import check_view_options, enough_side, make_views
 from trimtab.interrupts import HoldInterrupts
-from trimtab.lazy_views import LazyViews, repeated
+from trimtab.lazy_views import LAZY_NOTE, LazyViews, repeated
 from trimtab.look_ahead import LookAhead, Rows
 from trimtab.methods import make_method
 from trimtab.methods.base import Method
@@ -34,8 +34,6 @@ _log = logging.getLogger(__name__)
 Picture: TypeAlias = str | Path | bytes | NDArray[np.uint8] | Image.Image
 Item = TypeVar("Item")
 NONE_OF_THESE = "none of these"
-
-LAZY_NOTE = "lazy views"  # where a saved stream notes what lazy views know of it
 
 
 class Guess(TypedDict):

@@ -27,6 +27,7 @@ from trimtab.engine.equations import confident_views, entropy, softmax
 from trimtab.errors import TrimtabError
 from trimtab.task import Task
 
+LAZY_NOTE = "lazy views"  # where a saved stream notes what lazy views know of it
 CONFIDENT = 0.1  # the share of views that vote, as in the methods
 REMEMBERED = 64
 JUDGED_AT_FIRST = 16  # so many differences are judged before samples become rare

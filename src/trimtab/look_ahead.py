@@ -73,7 +73,7 @@ class LookAhead(Generic[Item]):
         taken = [(item, _made(work)) for item, work in read.take(self._at_once)]
         views = [made for _, made in taken if not isinstance(made, TrimtabError)]
         start = time.perf_counter()
-        rows = iter(self._looked(views))
+        rows = iter(views if self._encode is None else encode_each(self._encode, views))
         looked = [(item, made if isinstance(made, TrimtabError) else next(rows)) for item, made in taken]
         if self._closer is not None:
             looked = [(item, _closer_look(self._closer, item, found)) for item, found in looked]
@@ -82,15 +82,16 @@ class LookAhead(Generic[Item]):
             self._at_once = max(1, min(self._full, int(LONGEST_BATCH / max(seconds, 1e-9))))
         return looked
 
-    def _looked(self, views: list[Pixels]) -> list[Rows | TrimtabError]:
-        """What the method sees of each image; if a batch cannot be encoded, the images that cannot are found singly."""
-        if self._encode is None or not views:
-            return list(views)
-        try:
-            rows = self._encode(np.concatenate(views))
-        except TrimtabError as error:
-            return [error] if len(views) == 1 else [found for one in views for found in self._looked([one])]
-        return list(np.split(rows, np.cumsum([len(one) for one in views])[:-1]))
+
+def encode_each(encode: Encode, views: list[Pixels]) -> list[Rows | TrimtabError]:
+    """The features of each image, encoded together; if they cannot be, the images that cannot are found singly."""
+    if not views:
+        return []
+    try:
+        rows = encode(np.concatenate(views))
+    except TrimtabError as error:
+        return [error] if len(views) == 1 else [found for one in views for found in encode_each(encode, [one])]
+    return list(np.split(rows, np.cumsum([len(one) for one in views])[:-1]))
 
 
 def _closer_look(closer: Closer, item: Any, found: Rows | TrimtabError) -> Rows | TrimtabError:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from trimtab import arguments
 from trimtab.engine import inputs
@@ -171,12 +171,21 @@ class Stream(Learner):
         self._refuse_half_learned()
         if self.watch is None:
             raise TrimtabError("Sources are known only to a stream with a guard; start it with guard=Guard().")
+        positions = self.watch.positions_of(source)
+        return self._let_go(positions, "it cannot forget a source; go back to a state from before")
+
+    def evict(self, position: int) -> int:
+        """Let go of every item that an image, counted from 0, has left; how many there were."""
+        arguments.whole("position", position, least=0)
+        self._refuse_half_learned()
+        return self._let_go(np.array([position]), "it cannot let go of one")
+
+    def _let_go(self, positions: NDArray[np.int64], cannot: str) -> int:
         with HoldInterrupts():
-            count = self.state.forget(self.watch.positions_of(source))
+            count = self.state.forget(positions)
             if count is None:
                 raise TrimtabError(
-                    f"{self.method.name} does not keep which image an item came from, so it cannot forget a source; "
-                    "go back to a state from before, or reset."
+                    f"{self.method.name} does not keep which image an item came from, so {cannot}, or reset."
                 )
             self.method.items_left(self.state)
         return count

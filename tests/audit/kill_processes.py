@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,16 @@ def start(arguments: Sequence[str], folder: Path, seconds_between_saves: float, 
             )
         process.returncode = 0  # `Run` waits for it
         return Run(process.pid)
+
+    def work() -> None:
+        sys.argv = ["trimtab", *arguments]
+        command(seconds_between_saves)
+
+    return start_function(work, folder)
+
+
+def start_function(work: Callable[[], object], folder: Path) -> Run:
+    """A function in a process of its own, forked from this one, with that folder as the current one."""
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()  # the new process shall work, not tidy up what this one has left
@@ -72,8 +82,7 @@ def start(arguments: Sequence[str], folder: Path, seconds_between_saves: float, 
     code = 1
     try:
         _take_over(folder)
-        sys.argv = ["trimtab", *arguments]
-        command(seconds_between_saves)
+        work()
         code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1

@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 VERBS: tuple[str, ...] = (
     "demo",
     "classify",
+    "serve",
+    "token",
     "methods",
     "encode",
     "learn",
@@ -51,6 +53,7 @@ GROUPS = ("learn",)  # verbs that have verbs of their own: a function that makes
 # Packages that only some verbs need, and the extra that brings them.
 EXTRAS = {
     "matplotlib": "plots",
+    **dict.fromkeys(("fastapi", "uvicorn", "prometheus_client", "jinja2", "python_multipart", "starlette"), "serve"),
     **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl", "msgspec"), "bench"),
 }
 

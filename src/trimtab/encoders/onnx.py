@@ -26,6 +26,7 @@ IMAGES_AT_ONCE = 16  # larger batches leave the processor's cache and were slowe
 TEXTS_AT_ONCE = 64
 # Two threads: one tower scales poorly beyond two on small inputs, and decoding images runs beside it.
 THREADS = 2
+_threads_per_call = THREADS
 
 
 class OnnxEncoder:
@@ -104,6 +105,12 @@ def load(name: str, device: str, precision: str) -> OnnxEncoder:
     return encoder
 
 
+def use_threads(per_call: int) -> None:
+    """How many threads a call takes, in sessions opened from now on; whoever makes calls side by side says 1."""
+    global _threads_per_call
+    _threads_per_call = per_call
+
+
 def open_session(model: Path, device: str = "cpu") -> Any:
     """An inference session on `model`, on the CPU or, where this ONNX Runtime has it, on CUDA."""
     try:
@@ -119,7 +126,7 @@ def open_session(model: Path, device: str = "cpu") -> Any:
     elif device != "cpu":
         raise TrimtabError(f"ONNX encoders run on cpu, cuda or cuda:<number>, not on {device!r}.")
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = THREADS
+    options.intra_op_num_threads = _threads_per_call
     options.inter_op_num_threads = 1
     # A thread that spins while it waits takes the processor from those that read images and adapt beside it.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")

@@ -146,9 +146,9 @@ def _stepped_rows(
         length = lengths[c]
         squared = zero
         for k in range(len(row)):
-            moved = length * unit[k] - learning_rate * gradient[k] / (abs(gradient[k]) + eps)  # Eq. 6: x + R
-            row[k] = moved
-            squared += moved * moved
+            row[k] = length * unit[k] - learning_rate * gradient[k] / (abs(gradient[k]) + eps)  # Eq. 6: x + R
+        for k in range(len(row)):  # a sum in a loop that writes nothing: see `kernels.softmax_into`
+            squared += row[k] * row[k]
         if squared > zero:
             inverse = units.dtype.type(1) / np.sqrt(squared)
             for k in range(len(row)):

@@ -16,11 +16,14 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
 MAX_PIXELS = 89_478_485  # where Pillow begins to warn of a decompression bomb: a quarter of a gigabyte of RGB
 
 
-def decode(source: Path | str | bytes, *, enough: int | None = None) -> NDArray[np.uint8]:
+def decode(
+    source: Path | str | bytes, *, enough: int | None = None, most_pixels: int = MAX_PIXELS
+) -> NDArray[np.uint8]:
     """Read an image file, or its bytes, into (H, W, 3) RGB bytes, upright and with transparency on white.
 
     With `enough`, a JPEG file is decoded at a half, a quarter or an eighth of its size where its shorter side still has
-    so many pixels: the decoder then leaves out the finest waves, and most of its work.
+    so many pixels: the decoder then leaves out the finest waves, and most of its work. One that says it has more than
+    `most_pixels` is refused before it is decoded.
     """
     given = source if isinstance(source, bytes) else arguments.place("image", source)
     name = "The image given as bytes" if isinstance(given, bytes) else str(given)
@@ -28,7 +31,7 @@ def decode(source: Path | str | bytes, *, enough: int | None = None) -> NDArray[
         if isinstance(given, Path):
             refuse_special(given)
         with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given, formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
+            if image.width * image.height > most_pixels:
                 raise Image.DecompressionBombError
             if enough is not None and image.format == "JPEG":
                 _decode_smaller(image, enough)
@@ -37,7 +40,7 @@ def decode(source: Path | str | bytes, *, enough: int | None = None) -> NDArray[
     except TrimtabError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise TrimtabError(f"{name} has more than {MAX_PIXELS:,} pixels; make it smaller, or leave it out.") from None
+        raise TrimtabError(f"{name} has more than {most_pixels:,} pixels; make it smaller, or leave it out.") from None
     except UnidentifiedImageError:
         known = "JPEG, PNG, WebP, GIF, BMP, TIFF or PPM"
         raise TrimtabError(f"{name} is not an image that can be read ({known}); convert it, or leave it out.") from None

@@ -1,0 +1,11 @@
+from .client import Client as Client
+from .client import Reply as Reply
+from .client import ServerError as ServerError
+from .hub import Hub as Hub
+from .records import Answer as Answer
+from .records import Correction as Correction
+from .records import Guess as Guess
+from .records import Request as Request
+from .settings import StreamSettings as StreamSettings
+from .snapshots import Snapshot as Snapshot
+from .tenant import Tenant as Tenant

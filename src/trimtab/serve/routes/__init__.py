@@ -1,0 +1,1 @@
+"""Routes: the interface, one file per subject."""

@@ -1,0 +1,48 @@
+"""A stream gives the same bits wherever its arrays happen to lie: recovery and replay count on it.
+
+New threads take memory from places of their own, so small arrays lie beside others than they do in the main thread.
+Where a compiled loop both wrote and added up, that decided whether it ran in lanes, and so the last bit of the sum.
+"""
+
+import threading
+
+import numpy as np
+import pytest
+
+from trimtab import Guard, Stream, make_method
+from two_cones import two_cones
+
+TASK, IMAGES, _, _ = two_cones(80)
+
+
+def answers(method):
+    stream = Stream(make_method(method), TASK, Guard())
+    found = [stream.step(image) for image in IMAGES]
+    return [answer.probabilities.tobytes() for answer in found], {n: a.tobytes() for n, a in stream.arrays().items()}
+
+
+@pytest.mark.parametrize("method", ["mcp", "keel", "tda", "dmn"])
+def test_every_thread_gives_the_same_bits(method):
+    expected, results = answers(method), []
+    threads = [threading.Thread(target=lambda: results.append(answers(method))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for found, state in results:
+        assert [n for n, bits in enumerate(found) if bits != expected[0][n]] == []
+        assert [name for name in state if state[name] != expected[1][name]] == []
+
+
+def test_where_arrays_lie_beside_each_other_does_not_matter():
+    from trimtab.engine.kernels import softmax_into
+
+    room = np.zeros(400, np.float32)
+    logits = room[:23]
+    logits[:] = np.random.default_rng(0).normal(size=23)
+    apart = np.zeros(23, np.float32)
+    entropy = softmax_into(logits, apart)
+    for gap in range(80):
+        beside = room[23 + gap : 46 + gap]
+        assert softmax_into(logits, beside) == entropy
+        assert beside.tobytes() == apart.tobytes()
