@@ -7,7 +7,7 @@ Sums may be reordered (`reassoc`, `contract`); nothing else is relaxed.
 Shapes: products (C, K, B); occupied (C, K); gram (C, K, K); out (C, B). Each kernel writes out[first_class:last_class,
 first_image:last_image] only: all when a block begins, one class's remaining images when it is written, a single
 image's when what it writes is to be taken back.
-Rows are sliced before they are walked, and divisions are NumPy's: a negative index or a check for zero keeps loops scalar.
+Rows are sliced before they are walked, and divisions are NumPy's: an index below 0 or a check for 0 keeps loops scalar.
 """
 
 import numpy as np
