@@ -5,7 +5,6 @@ from .arrays import Doubles as Doubles
 from .arrays import Floats as Floats
 from .arrays import unit_rows as unit_rows
 from .bank import Bank as Bank
-from .bank import Follower as Follower
 from .block import Block as Block
 from .block import Image as Image
 from .block import Query as Query
@@ -15,6 +14,7 @@ from .equations import confident_views as confident_views
 from .equations import entropy as entropy
 from .equations import normalized_entropy as normalized_entropy
 from .equations import softmax as softmax
+from .followers import Follower as Follower
 from .moving_text import RunningText as RunningText
 from .operations import Size as Size
 from .parameters import choice as choice

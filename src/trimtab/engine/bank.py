@@ -13,7 +13,6 @@ when it opens; a write recomputes those of the written class for the images that
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,48 +21,9 @@ from trimtab import arguments
 from trimtab.engine import door, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
+from trimtab.engine.followers import Follower, Overwritten
 from trimtab.engine.products import NO_TWIN, find_twins, slot_products
 from trimtab.errors import TrimtabError
-
-
-class Follower(Protocol):
-    """What must know of a bank's blocks and writes: a read-out. `Bank.write` is the one door, so none is missed."""
-
-    def make_room(self) -> None:
-        """A block of another size than the last is about to be opened."""
-
-    def compiled(self) -> "tables.ReadOut | None":
-        """The table as compiled loops take it, and fill it when a block opens; None where there is no such table."""
-
-    def open(self) -> None:
-        """A new block of images has been opened; asked of followers without a table."""
-
-    def replacing(self, label: int, slot: int, first_image: int) -> None:
-        """A slot of a class is about to be written; what it holds still counts for the images before `first_image`."""
-
-    def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
-        """A slot of a class was written; it matters to the block's images from `first_image` on."""
-
-    def restored(self, label: int, slot: int, first_image: int) -> None:
-        """The last write of a slot was taken back, after `replacing` was called for what it had put there."""
-
-    def moved(self, label: int, slots: NDArray[np.int64]) -> None:
-        """Items of a class were taken out between two blocks: each slot now holds what `slots` held; -1: nothing."""
-
-
-class _Overwritten(NamedTuple):
-    """What a slot held before a write, and what the block's images from `row` on had in common with it."""
-
-    label: int
-    slot: int
-    row: int
-    feature: Array
-    products: Array
-    gram: Array
-    score: np.float32
-    source: np.int64
-    occupied: np.float32
-    birth: np.int64
 
 
 class Bank:
@@ -117,7 +77,7 @@ class Bank:
         self._twins = np.full((classes, slots), NO_TWIN, np.int32)
         self._twins_known = np.full((classes, slots), -1, np.int64) if one_feature_per_image else None
         self._followers: list[Follower] = []
-        self._overwritten: list[_Overwritten] | None = None  # while the bank is held
+        self._overwritten: list[Overwritten] | None = None  # while the bank is held
         self._arrived = self.arrivals  # then, what they were before
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
@@ -327,9 +287,9 @@ class Bank:
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 
-    def _held_by(self, label: int, slot: int, row: int) -> _Overwritten:
+    def _held_by(self, label: int, slot: int, row: int) -> Overwritten:
         place = self.place_of(label)
-        return _Overwritten(
+        return Overwritten(
             label,
             slot,
             row,

@@ -5,10 +5,9 @@ the images of a block innermost, so that the compiler turns them into vector ins
 Sums may be reordered (`reassoc`, `contract`); nothing else is relaxed.
 
 Shapes: products (C, K, B); occupied (C, K); gram (C, K, K); out (C, B). Each kernel writes out[first_class:last_class,
-first_image:last_image] only: the whole of it when a block begins, one class's remaining images when that class is
-written, a single image's when what it writes is to be taken back.
-Rows are sliced before they are walked, and divisions are NumPy's: an index that could be negative, or a check for zero,
-would keep a loop scalar.
+first_image:last_image] only: all when a block begins, one class's remaining images when it is written, a single
+image's when what it writes is to be taken back.
+Rows are sliced before they are walked, and divisions are NumPy's: an index below 0 or a check for 0 keeps loops scalar.
 """
 
 import numpy as np
@@ -62,7 +61,7 @@ def log(x: np.float32) -> np.float32:
 
 @njit(nogil=True)
 def highest_of(values: Array) -> np.float32:
-    """The highest of (C,) numbers, eight searches side by side: four times as fast as one after the other."""
+    """The highest of (C,) numbers; eight searches side by side are four times as fast as one."""
     a = b = c = d = e = f = g = h = values[0]
     whole = len(values) // 8 * 8
     for k in range(0, whole, 8):
@@ -109,8 +108,8 @@ def row_entropies(logits: Array, out: Array) -> None:
 def softmax_in_place(row: Array) -> np.float32:
     """Softmax of one row (C,), written over it; its entropy, as in `row_entropies`.
 
-    One array, or sums in a loop that writes nothing: where a loop reads one array and writes another, whether it runs
-    in lanes, and so the last bits of its sums, may depend on how far apart the two happen to lie.
+    Where a loop reads one array, writes another and sums, whether it runs in lanes, and so the sums' last bits, may
+    depend on how far apart the two lie. So: one array, or sums in a loop that writes nothing.
     """
     best = best_of(row)
     highest = row[best]
