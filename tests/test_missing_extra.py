@@ -7,7 +7,7 @@ import pytest
 from trimtab.cli import main
 
 
-@pytest.mark.parametrize(("package", "extra"), [("scipy", "bench"), ("matplotlib", "plots")])
+@pytest.mark.parametrize(("package", "extra"), [("scipy", "bench"), ("matplotlib", "plots"), ("uvicorn", "serve")])
 def test_the_extra_is_named(package, extra, monkeypatch, capsys):
     def verb(**_):
         raise ModuleNotFoundError(f"No module named '{package}.stats'", name=f"{package}.stats")

@@ -266,13 +266,18 @@ def fuzz(count: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
 
 
 class _Heard(logging.Handler):
-    """What the server's log calls an error is a fault, whatever the client was told."""
+    """What the server's log calls an error is a fault, whatever the client was told.
+
+    But for one line of uvicorn's: a client may send nonsense behind its request, and end its own answer so.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.faults: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == "ASGI callable returned without completing response.":
+            return
         self.faults.append(f"in the log: {record.getMessage()} {record.exc_info}")
 
 

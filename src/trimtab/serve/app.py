@@ -56,7 +56,7 @@ def make_app(
     app.state.service = Service(hub, encoders, limits, metrics, held)
     app.state.hub, app.state.access, app.state.limits = hub, access, limits
     app.state.studio = studio or Studio()
-    for subject in (server, streams, classify, looks, snapshots, label_studio):
+    for subject in (classify, server, streams, looks, snapshots, label_studio):
         app.include_router(subject.router)
     app.add_exception_handler(TrimtabError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse)

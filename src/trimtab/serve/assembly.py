@@ -12,8 +12,10 @@ from trimtab.serve.access import Access
 from trimtab.serve.app import make_app
 from trimtab.serve.config import ServerConfig
 from trimtab.serve.hub import Hub
+from trimtab.serve.logs import log
 from trimtab.serve.metrics import Metrics
 from trimtab.serve.pool import EncoderPool
+from trimtab.serve.records import Request
 from trimtab.serve.service import Service
 from trimtab.serve.settings import StreamSettings
 
@@ -51,6 +53,7 @@ def assemble(config: ServerConfig, access: Access) -> FastAPI:
         )
         for settings in config.streams:
             _make_or_continue(app.state.service, settings)
+        _warm_up_methods(hub, pool)
     except BaseException:
         hub.close()
         raise
@@ -66,6 +69,19 @@ def _usable(folder: Path) -> Path:
 def _warm_up(encoder: Encoder) -> None:
     """The first picture is not the one that waits for models to be read."""
     encoder.encode_images(np.zeros((1, encoder.input_size, encoder.input_size, 3), np.uint8))
+
+
+def _warm_up_methods(hub: Hub, pool: EncoderPool) -> None:
+    """Nor for loops to be compiled, seconds once: a stream of each method looks at a text, without a trace."""
+    by_method = {hub.get(name).settings.method: hub.get(name) for name in hub.names()}
+    for tenant in by_method.values():
+        if tenant.settings.encoder not in pool.allowed:
+            continue
+        text, _ = pool.text(tenant.settings)
+        try:
+            tenant.classify([Request(text[:1], learn=False)])
+        except TrimtabError as error:  # whoever asks for it hears of it; the other streams are served
+            log.warning("the stream %s cannot be used: %s", tenant.name, error)
 
 
 def _make_or_continue(service: Service, settings: StreamSettings) -> None:

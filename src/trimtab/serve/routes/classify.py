@@ -7,18 +7,8 @@ from fastapi import APIRouter, Request, Response
 
 from trimtab.serve.bodies import Pictures, pictures_of, rows_of
 from trimtab.serve.problems import Problem
-from trimtab.serve.routes.given import (
-    Explain,
-    Key,
-    Learn,
-    Source,
-    Stream,
-    TheService,
-    Top,
-    answered,
-    as_json,
-    refusals,
-)
+from trimtab.serve.routes.asked import KEY, LEARN, PARAMETERS, Asked
+from trimtab.serve.routes.given import Stream, TheService, answered, as_json, refusals
 from trimtab.serve.schemas import Answers, Guess, HuggingFaceRequest
 
 router = APIRouter(tags=["classify"])
@@ -55,24 +45,15 @@ ROWS: dict[str, Any] = {
     summary="Say what pictures show, and learn from them",
     response_model=Answers,
     responses=refusals(404, 409),
-    openapi_extra=PICTURES,
+    openapi_extra={**PICTURES, "parameters": PARAMETERS},
 )
-async def classify(
-    request: Request,
-    service: TheService,
-    stream: Stream,
-    learn: Learn = True,
-    top: Top = 5,
-    explain: Explain = None,
-    source: Source = None,
-    key: Key = None,
-) -> Response:
+async def classify(request: Request, service: TheService, stream: Stream) -> Response:
     """An image's bytes, several in multipart/form-data, or base64 in JSON. If one cannot be read, none is learned."""
+    asked = Asked.of(request)
     given = await pictures_of(request, service.limits.pictures_per_request)
-    labels = _labels(service, stream, given)
-    top = _top(given, top)
-    answers = await service.classify(stream, given.files, learn=learn, key=key, source=source)
-    return as_json({"stream": stream, "answers": [answered(each, labels, top, explain) for each in answers]})
+    labels, top = _labels(service, stream, given), _top(given, asked.top)
+    answers = await service.classify(stream, given.files, learn=asked.learn, key=asked.key, source=asked.source)
+    return as_json({"stream": stream, "answers": [answered(each, labels, top, asked.explain) for each in answers]})
 
 
 @router.post(
@@ -80,23 +61,17 @@ async def classify(
     summary="The same for features that you have encoded",
     response_model=Answers,
     responses=refusals(404, 409),
-    openapi_extra=ROWS,
+    openapi_extra={**ROWS, "parameters": PARAMETERS},
 )
-async def features(
-    request: Request,
-    service: TheService,
-    stream: Stream,
-    learn: Learn = True,
-    top: Top = 5,
-    explain: Explain = None,
-    source: Source = None,
-    key: Key = None,
-) -> Response:
+async def features(request: Request, service: TheService, stream: Stream) -> Response:
     """Rows of the stream's own encoder, as numbers; files that hold Python objects are refused."""
+    asked = Asked.of(request)
     rows = rows_of(await request.body(), service.limits.pictures_per_request)
     labels = service.hub.get(stream).settings.labels
-    answers = await service.classify_rows(stream, rows, learn=learn, key=key, source=source)
-    return as_json({"stream": stream, "answers": [answered(each, labels, top, explain) for each in answers]})
+    answers = await service.classify_rows(stream, rows, learn=asked.learn, key=asked.key, source=asked.source)
+    return as_json(
+        {"stream": stream, "answers": [answered(each, labels, asked.top, asked.explain) for each in answers]}
+    )
 
 
 @router.post(
@@ -104,17 +79,15 @@ async def features(
     summary="The same in Hugging Face's shape",
     response_model=list[Guess] | list[list[Guess]],
     responses=refusals(404, 409),
-    openapi_extra=PICTURES,
+    openapi_extra={**PICTURES, "parameters": [LEARN, KEY]},
 )
-async def predictions(
-    request: Request, service: TheService, stream: Stream, learn: Learn = True, key: Key = None
-) -> Response:
+async def predictions(request: Request, service: TheService, stream: Stream) -> Response:
     """Every label with its score, best first, as Hugging Face's pipelines answer; ids are in X-Trimtab-Ids."""
     given = await pictures_of(request, service.limits.pictures_per_request)
     labels = _labels(service, stream, given)
-    top = _top(given, len(labels))
-    answers = await service.classify(stream, given.files, learn=learn, key=key)
-    found = [answered(each, labels, top, None)["predictions"] for each in answers]
+    asked = Asked.of(request, top=len(labels))
+    answers = await service.classify(stream, given.files, learn=asked.learn, key=asked.key)
+    found = [answered(each, labels, _top(given, asked.top), False)["predictions"] for each in answers]
     headers = {
         "X-Trimtab-Ids": ",".join(each.id for each in answers),
         "X-Trimtab-Seen": str(answers[-1].seen),

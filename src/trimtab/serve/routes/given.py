@@ -4,17 +4,17 @@ import json
 import math
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
-from fastapi import Depends, Header, Path, Query, Request, Response
+from fastapi import Depends, Path, Request, Response
 
 from trimtab.serve.records import Answer
 from trimtab.serve.schemas import Refusal
 from trimtab.serve.service import Service
 
 
-def service_of(request: Request) -> Service:
+async def service_of(request: Request) -> Service:  # async: FastAPI would run it in a thread otherwise
     """The service that the app was made with."""
     found: Service = request.app.state.service
     return found
@@ -24,22 +24,6 @@ TheService = Annotated[Service, Depends(service_of)]
 Stream = Annotated[
     str, Path(description="The stream's name.", pattern="^[a-z0-9][a-z0-9_-]{0,63}$", examples=["frogs"], max_length=64)
 ]
-Learn = Annotated[bool, Query(description="Whether the stream may learn from it.")]
-Top = Annotated[int, Query(description="How many labels an answer names.", ge=1, le=100_000)]
-Explain = Annotated[Literal["parts"] | None, Query(description="'parts': also the best label of each part.")]
-Source = Annotated[
-    str | None, Query(description="Who sent it, for the guard's quota per source.", min_length=1, max_length=128)
-]
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="A repeat with the same key and body is not learned again, and gets the first answer.",
-        min_length=1,
-        max_length=200,
-    ),
-]
-
 # Why a request may be refused, by status; `refusals(404, 409)` is what a route may answer beside its own.
 WHY = {
     400: "The body cannot be parsed.",
@@ -84,7 +68,7 @@ def _plain(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def answered(answer: Answer, labels: tuple[str, ...], top: int, explain: str | None) -> dict[str, Any]:
+def answered(answer: Answer, labels: tuple[str, ...], top: int, explain: bool) -> dict[str, Any]:
     """An answer as the interface gives it (`schemas.Answered`)."""
     best = (-answer.probabilities).argsort(kind="stable")[:top]
     found: dict[str, Any] = {
@@ -103,6 +87,6 @@ def answered(answer: Answer, labels: tuple[str, ...], top: int, explain: str | N
         "replayed": answer.replayed,
         "durable": answer.durable,
     }
-    if explain == "parts":
+    if explain:
         found["parts"] = {name: {"label": part.label, "score": part.score} for name, part in answer.parts.items()}
     return found
