@@ -10,6 +10,7 @@ import argparse
 import io
 import itertools
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -30,6 +31,8 @@ LONGEST_START = 180  # seconds; the first start exports the encoder
 
 def main() -> None:
     """Start the server, send images until Ctrl-C, and let it write everything down."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # a service manager's stop ends both, as Ctrl-C does
+        signal.signal(number, signal.default_int_handler)
     given = _options()
     images = cifar10()
     server = subprocess.Popen(_command(given, images))
