@@ -141,7 +141,10 @@ def show(console: Console) -> None:
         short, long = (_measure(page, f"http://127.0.0.1:{port}", tenant, feed) for tenant in tenants)
         browser.close()
         stop()
-    table = Table(title="The page, by images seen", caption="means of two or more; in Chromium, with the server on the same machine")
+    table = Table(
+        title="The page, by images seen",
+        caption="means of two or more; in Chromium, with the server on the same machine",
+    )
     for column in ("", *(f"{images:,}" for images in LENGTHS), "ratio"):
         table.add_column(column, justify="left" if not column else "right")
     for name in short:
