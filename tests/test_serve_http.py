@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -15,7 +16,9 @@ from tests.tiny_encoder import ColorEncoder
 from trimtab.classifier import Classifier
 from trimtab.errors import TrimtabError
 from trimtab.serve.client import Client, ServerError
+from trimtab.serve.limits import Limits
 from trimtab.serve.routes.streams import about
+from trimtab.serve.running import run_in_thread
 
 
 @pytest.fixture(scope="module")
@@ -356,3 +359,26 @@ def test_many_may_make_and_delete_one_stream_at_once(server):
     for thread in threads:
         thread.join()
     assert odd == []
+
+
+def test_listeners_are_bounded_and_leave_no_trace(tmp_path):
+    app = made(tmp_path, limits=Limits(listeners=2))
+    port, stop = run_in_thread(app, Limits())
+    try:
+        client = Client(f"http://127.0.0.1:{port}")
+        told = [client.events("one"), client.events("one")]
+        assert [next(each)["kind"] for each in told] == ["hello", "hello"]
+        with pytest.raises(ServerError, match="2 clients listen already"):
+            next(client.events("one"))
+        with pytest.raises(ServerError, match="no stream 'nobody'"):
+            next(client.events("nobody"))
+        for each in told:
+            each.close()
+        deadline = time.monotonic() + 20
+        while app.state.service.listeners and time.monotonic() < deadline:
+            client.classify("one", picture())  # what is told finds out that nobody is there
+            time.sleep(0.1)
+        assert app.state.service.listeners == 0
+        assert next(client.events("one"))["kind"] == "hello"
+    finally:
+        stop()

@@ -118,18 +118,14 @@ def test_thumbnails_are_kept_only_if_asked_for_bounded_and_deletable(tenant, tmp
     assert plain.thumbnail("0-0") is None
 
 
-@pytest.mark.parametrize("checkpoint", [True, False])
-def test_a_folder_of_the_first_version_opens(tmp_path, checkpoint):
-    """Written once, by the first version of the journal; never to be written again."""
+def test_a_journal_of_the_first_version_is_read(tmp_path):
+    """Written once, by the first version; never to be written again. States have versions of their own."""
     shutil.copytree(GOLDEN / "s", tmp_path / "s")
-    if not checkpoint:  # then all of the journal is read, which goes back to the first image
-        shutil.rmtree(tmp_path / "s" / "checkpoints")
     expected = json.loads((GOLDEN / "expected.json").read_text())
     tenant = Tenant.open(tmp_path / "s")
-    shown = {entry["id"]: entry for entry in tenant.recent(100)}
-    assert {name: entry["label"] for name, entry in shown.items()} == expected["labels"]
-    for name, score in expected["scores"].items():
-        assert shown[name]["score"] == pytest.approx(score, abs=1e-4)
-    assert tenant.summary() | {"agreement": None} == expected["summary"]
+    assert [entry["id"] for entry in tenant.recent(100)] == expected["ids"]
+    assert tenant.history()["corrections"] == expected["corrections"]
+    assert {name: tenant.summary()[name] for name in expected["summary"]} == expected["summary"]
     assert tenant.classify(requests(0, 1, key="k0"))[0].replayed
+    tenant.resume()
     assert tenant.classify(requests(30, 31))[0].seen == expected["summary"]["seen"] + 1

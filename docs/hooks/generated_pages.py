@@ -41,6 +41,7 @@ ROOMS = {
     "data": ("Data", ["trimtab.data"]),
     "features": ("Feature stores", ["trimtab.features"]),
     "learn": ("Learning", ["trimtab.learn"]),
+    "serve": ("Serving", ["trimtab.serve"]),
     "study": ("Studies", [f"trimtab.study.{part}" for part in STUDY]),
 }
 METHODS_INTRODUCTION = """# Methods

@@ -27,16 +27,19 @@ CONTENT_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Final = {
-    "content-security-policy": CONTENT_POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "permissions-policy": "camera=(), geolocation=(), microphone=()",
-    "cache-control": "no-store",
-}
+HEADERS: Final = tuple(
+    (name.encode(), value.encode())
+    for name, value in {
+        "content-security-policy": CONTENT_POLICY,
+        "x-content-type-options": "nosniff",
+        "x-frame-options": "DENY",
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=()",
+        "cache-control": "no-store",
+    }.items()
+)
 
 
 class Front:
@@ -142,10 +145,10 @@ class _Exchange:
         """Send a part of the answer. What fails here is the connection, whatever it raises."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            given = {name for name, _ in message.get("headers", [])}
-            ours = {**HEADERS, "x-request-id": self.id}
-            added = [(name.encode(), value.encode()) for name, value in ours.items() if name.encode() not in given]
-            message = {**message, "headers": [*message.get("headers", []), *added]}
+            given = message.get("headers", [])
+            named = {name for name, _ in given}
+            added = [pair for pair in HEADERS if pair[0] not in named]
+            message = {**message, "headers": [*given, *added, (b"x-request-id", self.id.encode())]}
         try:
             await self._send(message)
         except Exception as error:

@@ -192,6 +192,8 @@ def refuse_files(settings: StreamSettings) -> None:
 
 async def _all(futures: "Sequence[Future[Rows]]", pictures: int) -> list[Rows]:
     """All results; an error says which picture it is about."""
+    if len(futures) == 1:
+        return [await asyncio.wrap_future(futures[0])]
     found = await asyncio.gather(*(asyncio.wrap_future(future) for future in futures), return_exceptions=True)
     for number, each in enumerate(found, start=1):
         if isinstance(each, TrimtabError) and pictures > 1:

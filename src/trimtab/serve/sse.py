@@ -7,11 +7,10 @@ that does not keep up loses the oldest events and is told how many.
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from http import HTTPStatus
+from collections.abc import AsyncIterator
 from typing import Any
 
-from trimtab.serve.problems import Problem
+from trimtab.serve.problems import Busy
 from trimtab.serve.service import Service
 from trimtab.serve.tenant import Tenant
 
@@ -67,25 +66,23 @@ def as_text(event: dict[str, Any]) -> str:
     return f"event: {event['kind']}\ndata: {json.dumps(event, default=str)}\n\n"
 
 
-async def events_of(service: Service, stream: str) -> AsyncIterator[str]:
+def events_of(service: Service, stream: str) -> AsyncIterator[str]:
     """Everything that happens in a stream from now on, until the client or the server ends it."""
+    tenant = service.hub.get(stream)
     if service.listeners >= service.limits.listeners:
-        raise Problem(
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            f"{service.listeners} clients listen already; try again later.",
-            retry_after=30,
-        )
+        raise Busy(f"{service.listeners} clients listen already; try again later.", retry_after=30)
+    return _told(service, tenant)
+
+
+async def _told(service: Service, tenant: Tenant) -> AsyncIterator[str]:
+    # Only from here on is there an end to it: a client may leave before the first word.
     listener = Listener(asyncio.get_running_loop())
-    end: Callable[[], None] = await service.on(stream, Tenant.listen, listener.tell)
-    service.listeners += 1
-    return _told(service, stream, listener, end)
-
-
-async def _told(service: Service, stream: str, listener: Listener, end: Callable[[], None]) -> AsyncIterator[str]:
     stopping = asyncio.create_task(service.stopping.wait())
     stopping.add_done_callback(lambda _: listener.stop())
+    service.listeners += 1
+    end = tenant.listen(listener.tell)
     try:
-        yield as_text({"kind": "hello", "stream": stream})
+        yield as_text({"kind": "hello", "stream": tenant.name})
         while not service.stopping.is_set():
             yield await listener.next()
     finally:

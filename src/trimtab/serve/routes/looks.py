@@ -73,7 +73,7 @@ async def flips(service: TheService, stream: Stream, limit: Limit = 50) -> Respo
 )
 async def events(service: TheService, stream: Stream) -> Response:
     """Events step, flip, write, eviction, guard, snapshot, mode, correction; data is JSON."""
-    return StreamingResponse(await events_of(service, stream), media_type="text/event-stream")
+    return StreamingResponse(events_of(service, stream), media_type="text/event-stream")
 
 
 @router.get(
