@@ -4,7 +4,7 @@
 
 FOLDER holds .npz files as in benchmarks.fusion_study.stores. Each is run by `trimtab adapt`'s own road, here on one
 machine, which gives the bits that a cluster gives. Bytes are what the streams send and fetch for each image: holdings
-(names, times and running figures) to the driver, and the snapshot of each round back to every stream.
+(names and times) to the driver, and the snapshot of each round back to every stream.
 """
 
 import sys

@@ -4,6 +4,7 @@ All of it on one small cluster; what happens when nodes die is in `python -m tes
 """
 
 import json
+import socket
 import sys
 
 import numpy as np
@@ -13,6 +14,7 @@ from bench_stores import make_store
 from trimtab.cluster import session
 from trimtab.engine.state_io import read_state
 from trimtab.errors import TrimtabError
+from trimtab.registry import DEFAULT_METHOD
 from trimtab.study.bench import make_plan, run_plan
 
 ray = pytest.importorskip("ray")
@@ -24,7 +26,7 @@ def cluster():
         yield found
 
 
-def test_an_address_that_does_not_answer_is_refused_at_once():
+def test_an_address_that_does_not_answer_is_refused_at_once(monkeypatch):
     for address, words in [
         ("127.0.0.1:9", r"There is no Ray cluster at 127.0.0.1:9: it does not answer \("),
         ("somewhere", "--address takes host:port, ray://host:port or auto"),
@@ -32,6 +34,17 @@ def test_an_address_that_does_not_answer_is_refused_at_once():
     ]:
         with pytest.raises(TrimtabError, match=words), session.ray_session(address):
             pass
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = session.ray_session(f"127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(TrimtabError, match=r"it does not answer \(timed out\)"), silent:
+            pass
+
+
+def test_a_running_cluster_is_known_by_its_answer(cluster):
+    host, _, port = cluster.get_runtime_context().gcs_address.rpartition(":")
+    with socket.create_connection((host, int(port)), session.ANSWER_SECONDS) as connection:
+        assert session._speaks_http2(connection)
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
@@ -121,7 +134,7 @@ def test_streams_on_actors_give_the_bits_of_one_machine(cluster, tmp_path):
     from trimtab.cluster.adapt_plan import AdaptPlan
 
     store = make_store(tmp_path / "store", images=90)
-    plan = AdaptPlan(str(store.path), store.fingerprint, "mcp", streams=2, merge_every=15, order="shuffled")
+    plan = AdaptPlan(str(store.path), store.fingerprint, DEFAULT_METHOD, streams=2, merge_every=15, order="shuffled")
     here, told = adapt_streams(plan, tmp_path / "here"), []
     there = adapt_streams(plan, tmp_path / "there", ray=True, progress=lambda *done: told.append(done))
     assert told == [(30, 90), (60, 90), (90, 90)]

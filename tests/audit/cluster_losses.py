@@ -27,6 +27,7 @@ from trimtab.engine.state_io import read_state
 from trimtab.features import FeatureStore
 from trimtab.features.encode import encode_images
 from trimtab.features.encoding import plan_encoding
+from trimtab.registry import DEFAULT_METHOD
 
 IMAGES, PER_SHARD = 1200, 60
 
@@ -90,7 +91,7 @@ def encode_with(loss: Callable[[Any, Any], None] | None, expected: dict[str, byt
 
 def adapt_with(loss: Callable[[Any, Any], None] | None, store: Path, out: Path) -> tuple[str, dict[str, Any]]:
     opened = FeatureStore.open(store)
-    plan = AdaptPlan(str(store), opened.fingerprint, "mcp", streams=4, merge_every=50)
+    plan = AdaptPlan(str(store), opened.fingerprint, DEFAULT_METHOD, streams=4, merge_every=50)
     lost_at: list[float] = []
     with two_nodes() as (cluster, other):
         start = time.perf_counter()

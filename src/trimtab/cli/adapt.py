@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trimtab.cli.options import Address, Changes, Engine, Json, Method, Workers, on_ray
+from trimtab.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from trimtab.cluster.adapt import Adapted
@@ -14,10 +15,13 @@ if TYPE_CHECKING:
 
 def adapt(
     store: Annotated[str, typer.Argument(metavar="FEATURES", help="A feature store made by `trimtab encode`.")],
-    method: Method = "mcp",
+    method: Method = DEFAULT_METHOD,
     streams: Annotated[int, typer.Option(min=1, help="How many streams; each takes every n-th image.")] = 8,
     by_domain: Annotated[
-        bool, typer.Option("--by-domain", help="Instead: one stream for each domain of the store.")
+        bool,
+        typer.Option(
+            "--by-domain", help="Instead: one stream for each domain of the store; with --isolated if they differ."
+        ),
     ] = False,
     merge_every: Annotated[int, typer.Option(min=1, help="Images of each stream between two merges.")] = 1000,
     isolated: Annotated[bool, typer.Option("--isolated", help="Do not merge; only take snapshots.")] = False,
@@ -41,7 +45,7 @@ def adapt(
       trimtab adapt /shared/features --engine ray --address auto -o /shared/out
       trimtab adapt features/pacs --by-domain --isolated
     """  # noqa: D301
-    from trimtab.cli.bench import changes_of
+    from trimtab.cli.bench import changes_of_one
     from trimtab.cli.output import folder_for
     from trimtab.cli.progress import progress_of
     from trimtab.cluster.adapt import adapt_streams
@@ -49,6 +53,7 @@ def adapt(
     from trimtab.features import FeatureStore
     from trimtab.storage import is_url
 
+    parameters = changes_of_one(method, change or [])
     folder_for(out, "predictions and snapshots")
     opened = FeatureStore.open(store)
     plan = AdaptPlan(
@@ -59,7 +64,7 @@ def adapt(
         merge_every=merge_every,
         merging=not isolated,
         by_domain=by_domain,
-        parameters=changes_of(change or []).get(method, {}),
+        parameters=parameters,
         order=order,
         seed=seed,
     )

@@ -167,3 +167,11 @@ def changes_of(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
             meant = value.strip()
         found.setdefault(method, {})[parameter] = tuple(meant) if isinstance(meant, list) else meant
     return found
+
+
+def changes_of_one(method: str, settings: Sequence[str]) -> dict[str, Any]:
+    """["mcp.align_slots=5"] -> {"align_slots": 5}, where mcp is the only method."""
+    found = changes_of(settings)
+    if others := set(found) - {method}:
+        raise TrimtabError(f"--set gives a parameter of {min(others)!r}, but the method is {method!r}.")
+    return found.get(method, {})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from trimtab import arguments
-from trimtab.cli.bench import changes_of
+from trimtab.cli.bench import changes_of_one
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, given_names
 from trimtab.cli.options import (
@@ -154,10 +154,8 @@ def _method(name: str, settings: list[str] | None) -> "str | AnyMethod":
     """The method with the hyperparameters that are given for it."""
     from trimtab.methods import make_method
 
-    given = changes_of(settings or [])
-    if others := set(given) - {name}:
-        raise TrimtabError(f"--set gives a parameter of {min(others)!r}, but the method is {name!r}.")
-    return make_method(name, **given[name]) if given else name
+    given = changes_of_one(name, settings or [])
+    return make_method(name, **given) if given else name
 
 
 class _GivenImages:

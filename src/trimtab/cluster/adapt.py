@@ -19,7 +19,7 @@ from trimtab.cluster.adapt_plan import AdaptPlan, Division, Played, refuse_other
 from trimtab.cluster.session import Versions, check_versions, ray_session, sentences, versions
 from trimtab.errors import TrimtabError
 from trimtab.files import FolderLock, write_whole
-from trimtab.merging import MergingStream, merge_holdings
+from trimtab.merging import MergingStream, replayed
 
 Round = Sequence[tuple[int, str | None]]  # stream and the snapshot that it begins with
 PlayAll = Callable[[int, Round], Iterator[tuple[int, Played]]]
@@ -110,8 +110,8 @@ def _rounds(
         if plan.merging:
             path = _merged_snapshot(folder, number)
             if not path.exists() and number >= last:  # else a later one is there, and nothing begins with this one
-                held = [division.holdings(played[stream]) for stream in sorted(played)]
-                merge_holdings(division.method, division.task, held).save(path)
+                kept = (each for round_played in played.values() for each in division.kept(round_played))
+                replayed(division.method, division.task, kept).save(path)
             begins = [str(path)] * len(begins)
         else:
             begins = [str(_own_snapshot(folder, number, stream)) for stream in range(len(begins))]
@@ -168,14 +168,12 @@ def _played_before(folder: Path, number: int, streams: int) -> Iterator[tuple[in
         path = _played_file(folder, number, stream)
         if path.exists():
             with np.load(path, allow_pickle=False) as file:
-                figures = {name.removeprefix("figures/"): file[name] for name in file.files if "/" in name}
-                yield stream, Played(file["labels"], file["rows"], file["times"], figures)
+                yield stream, Played(file["labels"], file["rows"], file["times"])
 
 
 def _packed(played: Played) -> bytes:
     buffer = io.BytesIO()
-    figures: dict[str, Any] = {f"figures/{name}": array for name, array in played.figures.items()}
-    np.savez(buffer, labels=played.labels, rows=played.rows, times=played.times, **figures)
+    np.savez(buffer, labels=played.labels, rows=played.rows, times=played.times)
     return buffer.getvalue()
 
 

@@ -6,7 +6,7 @@ lost machine harmless: the round is played again from the snapshot that it began
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.data.orders import order_by_name
-from trimtab.engine.arrays import Array, Arrays
+from trimtab.engine.arrays import Array
 from trimtab.errors import TrimtabError
 from trimtab.features import FeatureStore
-from trimtab.merging import Holdings, Kept, MergingStream
+from trimtab.merging import Kept, MergingStream
 from trimtab.methods import make_method
 from trimtab.storage import folder_at
 from trimtab.stream import Stream
@@ -48,12 +48,11 @@ class AdaptPlan:
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """What a round of one stream gave: labels, what is kept as (row of the store, time), and running figures."""
+    """What a round of one stream gave: labels, and what is kept, as (row of the store, time)."""
 
     labels: NDArray[np.int64]
     rows: NDArray[np.int64]
     times: NDArray[np.int64]
-    figures: Arrays
 
 
 class Division:
@@ -90,18 +89,15 @@ class Division:
         labels = np.empty(0, np.int64)
         if len(rows):
             labels = begin.run(self.store.rows(rows), list(map(str, rows.tolist())), times.tolist()).labels
-        held = begin.holdings
-        kept_rows = np.array([int(kept.source) for kept in held.kept], np.int64)
-        return Played(labels, kept_rows, np.array([kept.time for kept in held.kept], np.int64), held.figures)
+        kept = begin.kept
+        kept_rows = np.array([int(each.source) for each in kept], np.int64)
+        return Played(labels, kept_rows, np.array([each.time for each in kept], np.int64))
 
-    def holdings(self, played: Played) -> Holdings:
+    def kept(self, played: Played) -> Iterator[Kept]:
         """What a round has left, with the images themselves, which the store has."""
         views = self.store.rows(played.rows) if len(played.rows) else np.empty((0,))
-        kept = [
-            Kept(str(row), time, view)
-            for row, time, view in zip(played.rows.tolist(), played.times.tolist(), views, strict=True)
-        ]
-        return Holdings(kept, played.figures)
+        for row, time, view in zip(played.rows.tolist(), played.times.tolist(), views, strict=True):
+            yield Kept(str(row), time, view)
 
     def begin(self, snapshot: str | None) -> MergingStream:
         """The stream that a round begins with: a new one, or one from a snapshot."""

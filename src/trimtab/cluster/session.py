@@ -19,6 +19,7 @@ from trimtab.images.loader import usable_cores
 
 ANSWER_SECONDS = 5.0  # how long an address may take to answer; Ray itself waits for minutes
 OBJECT_STORE = 512 << 20  # bytes, of a cluster of our own: arguments and small results go through it, features do not
+SETTINGS = 4  # the type of a frame of HTTP/2
 ATTEMPTS = 4  # times that a piece of work is tried again after its machine was lost or ran out of memory
 
 Item = TypeVar("Item")
@@ -151,6 +152,7 @@ def import_ray() -> Any:
     """The module, if it is there, which reports nothing to anybody."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing about users' work is reported to anyone
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as the local road; Ray's 15 waits behind whatever else runs
     os.environ.setdefault("RAY_task_oom_retries", str(ATTEMPTS))  # Ray would try for ever
     try:
         import ray
@@ -169,7 +171,20 @@ def _refuse_silence(address: str) -> None:
     if not colon or not port.isdecimal():
         raise TrimtabError(f"--address takes host:port, ray://host:port or auto, not {address!r}.")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS).close()
+        with socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as connection:
+            spoken = os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection)
     except (OSError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         raise TrimtabError(f"There is no Ray cluster at {address}: it does not answer ({why}).") from None
+    if not spoken:
+        raise TrimtabError(f"There is no Ray cluster at {address}: something else answers there.")
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Whether a greeting of HTTP/2, in which Ray speaks, is answered in kind: with a frame of settings."""
+    empty_settings = bytes((0, 0, 0, SETTINGS, 0, 0, 0, 0, 0))
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + empty_settings)
+    header = b""
+    while len(header) < len(empty_settings) and (piece := connection.recv(len(empty_settings) - len(header))):
+        header += piece
+    return len(header) == len(empty_settings) and header[3] == SETTINGS

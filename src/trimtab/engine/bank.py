@@ -212,6 +212,10 @@ class Bank:
         for follower in self._followers:
             follower.moved(label, np.arange(self.occupied.shape[1]))
 
+    def positions(self) -> set[int]:
+        """Positions in the stream of the images that have items here."""
+        return set(self.sources[self.sources >= 0].tolist())
+
     def forget(self, positions: NDArray[np.int64]) -> int:
         """Take out the items that came from these images of the stream; how many there were."""
         gone = np.isin(self.sources, positions) & (self.sources >= 0)

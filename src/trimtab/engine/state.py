@@ -84,6 +84,10 @@ class State:
         known = [count for count in counts if count is not None]
         return sum(known) if known else None
 
+    def positions(self) -> set[int]:
+        """Positions in the stream of all images that are kept."""
+        return {position for _, part in self._parts() if hasattr(part, "positions") for position in part.positions()}
+
     def banks(self) -> Iterator[Bank]:
         """Every bank of the state: where the images are that a method keeps."""
         for _, part in self._parts():

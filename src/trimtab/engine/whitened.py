@@ -104,6 +104,10 @@ class WhitenedMemory(OwnArrays):
             if self._block is not None:
                 self.open(self._block)
 
+    def positions(self) -> set[int]:
+        """Positions in the stream of the images that are remembered."""
+        return set(self.sources[self.sources >= 0].tolist())
+
     def forget(self, positions: NDArray[np.int64]) -> int:
         """Let go of images: others that are remembered take their rows, and the classes are fitted anew."""
         held = self.sources >= 0

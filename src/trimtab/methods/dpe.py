@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.alignment import Alignment
 from trimtab.engine.arrays import Array
@@ -70,9 +71,14 @@ class DPEState(State):
     text: RunningText
     features: Array  # (C, positive_slots, d)
     scores: Array  # (C, positive_slots): entropies; infinite where a slot is empty
+    sources: NDArray[np.int64]  # (C, positive_slots): position in the stream of the image in the slot, or -1
     means: Array  # (C, d): of each class's features; unit
     lengths: Array  # (C,): of the means before that; 0 for a class that holds nothing
     alignment: Alignment
+
+    def positions(self) -> set[int]:
+        """Positions in the stream of the images in the cache."""
+        return set(self.sources[self.sources >= 0].tolist())
 
 
 class Adapted(NamedTuple):
@@ -167,6 +173,7 @@ class DPE(CacheMethod):
             text=RunningText(task.text_prototypes),
             features=np.zeros((task.classes, self.positive_slots, task.dim), np.float32),
             scores=np.full((task.classes, self.positive_slots), np.inf, np.float32),
+            sources=np.full((task.classes, self.positive_slots), -1, np.int64),
             means=np.zeros((task.classes, task.dim), np.float32),
             lengths=np.zeros(task.classes, np.float32),
             alignment=Alignment(
@@ -214,6 +221,7 @@ class DPE(CacheMethod):
         if score >= state.scores[label, slot]:
             return
         state.features[label, slot], state.scores[label, slot] = image.feature, score
+        state.sources[label, slot] = image.position
         mean = state.features[label][np.isfinite(state.scores[label])].mean(axis=0)
         length = np.sqrt(mean @ mean)
         state.lengths[label] = length
