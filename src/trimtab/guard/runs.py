@@ -1,14 +1,14 @@
 """Runs: whether classes come in runs, and which adapted answers that speaks against.
 
-Where a method falls below zero-shot, classes arrive in runs (sorted, bursts, one camera after the other): what it holds
-of the classes before draws in the images of those that come. The same runs tell which answers to take back.
+Methods fall farthest below zero-shot where classes arrive in runs (sorted, bursts, one camera after the other). The
+same runs tell which answers to take back.
 
 * recent(c) is how often the text named c among the last 16 images, usual(c) how often among the last 1,000; their ratio
   is c's lift. What the text always prefers, it prefers in both.
 * Does it pay to know the lifts? They are a forecast of the next image's text. Its log-likelihood, summed over the last
   images, is the evidence that there are runs. The same is asked of the method's answers, and the lesser counts: where
   images change, the text's preferences do too, at once and for all classes, and its answers alone would look like runs.
-  Of a shuffled stream the evidence stays below 0, and nothing is taken back.
+  On shuffled streams there is next to none, and next to nothing is taken back.
 * An answer a that differs from the text's class t is taken back if
       log p(a) - log p(t) + 2 (log lift(a) - log lift(t)) < 0,
   lifts as far as there is evidence. Twice, because the text's soft probabilities blur them.
