@@ -16,7 +16,7 @@ from trimtab.serve.limits import Limits
 from trimtab.serve.logs import log
 from trimtab.serve.patience import impatient
 
-# Seconds that a thread that answers waits for one that computes; with Python's 5 ms a sixth of the throughput is lost.
+# Seconds that a thread that answers waits for one that computes; with Python's 5 ms a tenth of the throughput is lost.
 SWITCH = 0.0005
 KEEP_ALIVE = 30  # seconds that a connection may wait for its next request
 LONGEST_GOODBYE = 30  # seconds for requests under way when the server is told to stop
