@@ -75,7 +75,7 @@ def send(address, content, seconds=10.0):
         return read_answer(connection)
 
 
-def read_answer(connection):
+def read_answer(connection, *, body_follows=True):
     """One answer: its status, headers and body; status 0 if the connection was closed without one."""
     received = b""
     while b"\r\n\r\n" not in received:
@@ -86,7 +86,7 @@ def read_answer(connection):
     head, _, body = received.partition(b"\r\n\r\n")
     lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-    while len(body) < int(headers.get("content-length", 0)):
+    while body_follows and len(body) < int(headers.get("content-length", 0)):
         piece = connection.recv(65536)
         if not piece:
             break

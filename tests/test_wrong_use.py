@@ -46,7 +46,7 @@ def test_a_negative_item_needs_its_probabilities():
     [
         (lambda: ZeroVote(fusion="auto"), "fusion 'auto' weighs parts beside a first part 'text'"),
         (lambda: DMN(fusion=(1.0,)), "1 weights but the prediction has 2 parts"),
-        (lambda: DMN(fusion="best"), "fusion must be 'auto' or one weight for each part"),
+        (lambda: DMN(fusion="best"), "fusion must be 'auto', 'auto-orderless' or one weight for each part"),
         (lambda: ZeroVote(fusion=(1.0, 0.0)), "2 weights but the prediction has 3 parts"),
         (lambda: ZeroVote(fusion=(0.0, 0.0, 0.0)), "not all 0"),
         (lambda: make_method("tda", parts=("x",)), "tda has no parameter 'parts'"),

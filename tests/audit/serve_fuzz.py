@@ -296,7 +296,7 @@ def _sent(host: str, content: bytes) -> tuple[str, str]:
     try:
         with socket.create_connection((name, int(port)), timeout=SECONDS) as connection:
             connection.sendall(content)
-            status, _, body = read_answer(connection)
+            status, _, body = read_answer(connection, body_follows=not content.startswith(b"HEAD"))
     except ConnectionError:
         return "closed", ""  # the server did not want to read on, which is its right
     except TimeoutError:

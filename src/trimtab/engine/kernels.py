@@ -61,7 +61,7 @@ def log(x: np.float32) -> np.float32:
 
 @njit(nogil=True)
 def highest_of(values: Array) -> np.float32:
-    """The highest of (C,) numbers; eight searches side by side are four times as fast as one."""
+    """The highest of (C,) numbers; eight searches side by side are three times as fast as one."""
     a = b = c = d = e = f = g = h = values[0]
     whole = len(values) // 8 * 8
     for k in range(0, whole, 8):
