@@ -12,7 +12,7 @@ from trimtab.engine import inputs
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.given import inputs_of
 from trimtab.engine.state import fill
-from trimtab.engine.state_io import SavedState, check_task, read_state, write_state
+from trimtab.engine.state_io import SavedState, check_task, completed, read_state, write_state
 from trimtab.engine.wide import hold_like
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import figures_of
@@ -250,7 +250,8 @@ class Stream(Learner):
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
         """A stream that continues where the saved one stopped, bit for bit.
 
-        The task must be the one it was saved with. `method` is needed only for a method that trimtab does not know.
+        A state of the format before loads, too; what it lacks begins anew. The task must be the one it was saved with.
+        `method` is needed only for a method that trimtab does not know.
         """
         file = arguments.place("path", path)
         saved = read_state(file)
@@ -268,11 +269,12 @@ class Stream(Learner):
                 f"not by {method.name} with {method.parameters()}."
             )
         stream = cls(method, task, None if saved.guard is None else make_guard(file, saved.guard))
-        if saved.arrays.keys() == stream.arrays().keys():
-            hold_like(stream.state, saved.arrays)
+        arrays = completed(saved, task, stream.arrays())
+        if arrays.keys() == stream.arrays().keys():
+            hold_like(stream.state, arrays)
         live = stream.arrays()
-        if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in saved.arrays.items()}:
+        if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in arrays.items()}:
             raise TrimtabError(f"{path} does not hold the arrays that {method.name} keeps; save the state again.")
-        fill(live, saved.arrays)
+        fill(live, arrays)
         stream.note = saved.note
         return stream

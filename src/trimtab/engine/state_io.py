@@ -16,12 +16,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from trimtab.engine.arrays import Arrays
+from trimtab.engine.state_upgrades import BEFORE, upgraded_arrays, upgraded_guard
 from trimtab.errors import TrimtabError
 from trimtab.files import refuse_special, write_whole
 from trimtab.task import Task
 
 FORMAT = "trimtab-state"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class SavedState:
     arrays: Arrays
     note: dict[str, Any] = field(default_factory=dict)  # whatever its owner wants to find again, as JSON
     guard: dict[str, Any] | None = None  # the guard's parameters; None: there was none
+    version: int = VERSION  # of the format that its arrays have
 
 
 def write_state(path: Path, state: SavedState) -> None:
@@ -64,6 +66,9 @@ def read_state(path: Path) -> SavedState:
     header, checksum, arrays = _read(path)
     if checksum != _checksum(header, arrays):
         raise TrimtabError(f"{path} has been changed or damaged since it was saved (its checksum differs).")
+    guard = header.get("guard")
+    if header["version"] == BEFORE and guard is not None:
+        guard = upgraded_guard(guard)
     return SavedState(
         method=header["method"],
         parameters={name: tuple(v) if isinstance(v, list) else v for name, v in header["parameters"].items()},
@@ -72,7 +77,8 @@ def read_state(path: Path) -> SavedState:
         seen=header["seen"],
         arrays=arrays,
         note=header.get("note", {}),
-        guard=header.get("guard"),
+        guard=guard,
+        version=header["version"],
     )
 
 
@@ -91,6 +97,11 @@ def check_task(path: Path, saved: SavedState, task: Task) -> None:
         )
 
 
+def completed(saved: SavedState, task: Task, start: Arrays) -> Arrays:
+    """The arrays of a state, those of the format before with what it lacks; `start` are a new stream's."""
+    return upgraded_arrays(saved.method, task, saved.arrays, start) if saved.version == BEFORE else saved.arrays
+
+
 def _read(path: Path) -> tuple[dict[str, Any], str, Arrays]:
     try:
         refuse_special(path)
@@ -106,9 +117,9 @@ def _read(path: Path) -> tuple[dict[str, Any], str, Arrays]:
         raise TrimtabError(f"{path} is not a whole saved state (truncated, or another kind of file).") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise TrimtabError(f"{path} is a safetensors file but not a state saved by trimtab.")
-    if header.get("version") != VERSION:
+    if header.get("version") not in (BEFORE, VERSION):
         raise TrimtabError(
-            f"{path} has state format {header.get('version')}, this trimtab reads {VERSION}; "
+            f"{path} has state format {header.get('version')}, this trimtab reads {BEFORE} and {VERSION}; "
             "use the version that saved it, or start again without it."
         )
     return header, str(metadata.get("checksum")), arrays

@@ -1,0 +1,87 @@
+"""States of the format before, as this version reads them.
+
+What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
+what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
+A snapshot that a guard keeps (`good.*`) holds the same arrays; it was a single one, and is now the first of a ring.
+Nothing else is mended: whatever differs otherwise is refused.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.arrays import Arrays
+from trimtab.engine.equations import softmax
+from trimtab.task import Task
+
+BEFORE = 2  # the format that is read beside the present one
+
+NEW = {
+    "fusion.context_sums",  # what was just there (fusion/context.py)
+    "fusion.context_recent",
+    "fusion.context_shares",
+    "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
+    "guard.taken_back",  # which answers were the text's (guard/watch.py): none
+    "guard.runs.recent",  # whether classes come in runs (guard/runs.py)
+    "guard.runs.usual",
+    "guard.runs.figures",
+}
+NEW_OF_METHOD = {"dpe": {"state.sources"}}  # which images the cache holds: not known
+
+# Arrays that have another place at their end, by the end of their names.
+TEMPER = ".temper.figures"  # how sure the text is at the scale that the task states (engine/temper.py)
+REPUTATION = ".reputation.figures"  # how often retrieval sides with the memory (methods/keel.py)
+WINDOW = ".health.window"  # whether an answer was taken back (guard/health.py): none was
+GROWN = (TEMPER, REPUTATION, WINDOW)
+
+FOR_MEMORY = 3  # place in the figures of a reputation, as in methods/keel.py
+GOOD = "good."  # what the names of the arrays in a snapshot begin with
+ITSELF = 0.999  # an item as near as this to a text is the text, which some banks hold beside the images
+FEW = 512  # items to find the text's mean confidence on
+
+
+def upgraded_guard(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A guard's parameters; `snapshots` was a switch, and is a number."""
+    kept = parameters.get("snapshots")
+    return {**parameters, "snapshots": int(kept)} if isinstance(kept, bool) else parameters
+
+
+def upgraded_arrays(method: str, task: Task, saved: Arrays, start: Arrays) -> Arrays:
+    """A state's arrays, completed; `start` are those of a new stream of the same method, task and guard."""
+    found, new = dict(saved), NEW | NEW_OF_METHOD.get(method, set())
+    for name, live in start.items():
+        plain = name.removeprefix(GOOD)
+        begins: NDArray[Any] = np.broadcast_to(start.get(plain, live), live.shape)
+        if name not in saved:
+            if plain in new:
+                found[name] = begins
+            continue
+        array = saved[name]
+        if name != plain and array.ndim == live.ndim - 1:
+            array = array[None]
+        was = (*live.shape[:-1], live.shape[-1] - 1)
+        if plain.endswith(GROWN) and (array.dtype, array.shape) == (live.dtype, was):
+            array = np.concatenate([array, _last_place(plain, array, begins[..., -1:], saved, task)], axis=-1)
+        found[name] = array
+    return found
+
+
+def _last_place(name: str, array: NDArray[Any], begins: NDArray[Any], saved: Arrays, task: Task) -> NDArray[Any]:
+    """(..., 1): what an array that has grown holds at its end; `begins` in a new stream."""
+    if name.endswith(TEMPER):
+        return np.full_like(begins, _text_confidence(saved, task))
+    if name.endswith(REPUTATION):  # as often as prototypes and retrieval did together: same start, same images
+        return array[..., FOR_MEMORY : FOR_MEMORY + 1]
+    return begins
+
+
+def _text_confidence(saved: Arrays, task: Task) -> float:
+    """How sure the text is of the images that the caches hold, at the scale that the task states; 0 without any."""
+    banks = [array for name, array in saved.items() if name.endswith(".bank.features")]
+    rows = [bank.reshape(-1, task.dim) for bank in banks if bank.shape[-1:] == (task.dim,)]
+    items = np.concatenate([row[row.any(axis=1)] for row in rows]) if rows else np.zeros((0, task.dim), np.float32)
+    some = items[np.random.default_rng(0).permutation(len(items))[:FEW]]
+    cosines = some @ task.text_prototypes.T
+    images = cosines[cosines.max(axis=1) < ITSELF]
+    return float(softmax(task.logit_scale * images).max(axis=1).mean()) if len(images) else 0.0
