@@ -22,7 +22,7 @@ from trimtab.engine import door, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.followers import Follower, Overwritten
-from trimtab.engine.products import NO_TWIN, find_twins, slot_products
+from trimtab.engine.products import slot_products
 from trimtab.errors import TrimtabError
 
 
@@ -30,8 +30,7 @@ class Bank:
     """C x K slots, divided into named sections (one per cache), each filled from its first slot on.
 
     With `anchors`, slot 0 of each class always holds that class's text prototype, so that it takes part in products
-    and Gram matrices like any stored item. `one_feature_per_image` promises that whatever a class holds of an image is
-    the same feature: a step then multiplies it once.
+    and Gram matrices like any stored item.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class Bank:
         sections: Mapping[str, int],
         anchors: Array | None = None,
         lifetime: int = 0,
-        one_feature_per_image: bool = False,
     ) -> None:
         arguments.whole("classes", classes, least=1)
         arguments.whole("dim", dim, least=1)
@@ -74,8 +72,6 @@ class Bank:
         self._block: Block | None = None  # the open one
         self._readouts: list[tables.ReadOuts] = []  # the followers that have a table, for blocks of the last one's size
         self._others: list[Follower] = []  # those that have none
-        self._twins = np.full((classes, slots), NO_TWIN, np.int32)
-        self._twins_known = np.full((classes, slots), -1, np.int64) if one_feature_per_image else None
         self._followers: list[Follower] = []
         self._overwritten: list[Overwritten] | None = None  # while the bank is held
         self._arrived = self.arrivals  # then, what they were before
@@ -104,9 +100,7 @@ class Bank:
         if self.products.shape[2] != len(block) or not self._readouts:
             self._make_room(len(block))
         if len(block) == 1:
-            if self._twins_known is not None:
-                find_twins(self.sources, self._twins_known, self._twins)
-            slot_products(self.features, self.occupied, self._twins, queries[0], self.products)
+            slot_products(self.features, self.occupied, queries[0], self.products)
         else:
             features = self.features.reshape(classes * slots, dim)
             np.matmul(features, queries.T, out=self.products.reshape(classes * slots, len(block)))

@@ -73,7 +73,6 @@ class WideBank(Bank):
         sections: Mapping[str, int],
         anchors: Array | None = None,
         lifetime: int = 0,
-        one_feature_per_image: bool = False,  # noqa: ARG002  (for single images; a wide bank has too few to gain)
     ) -> None:
         like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
         self.sections, self.products, slots = like.sections, like.products, like.scores.shape[1]

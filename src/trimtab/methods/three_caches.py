@@ -260,7 +260,6 @@ class ThreeCaches(State):
             sections,
             anchors=task.text_prototypes,
             lifetime=rules.lifetime,
-            one_feature_per_image=rules.query == "plain",
         )
         items = slice(1, bank.sections["align"].stop)
         return cls(
