@@ -29,5 +29,6 @@ def _checked(names: list[str], where: str) -> tuple[str, ...]:
             raise TrimtabError(f"{where} holds {name!a}, which is not readable text; write it in UTF-8.")
     if len(kept) < 2:
         found = "only one class" if kept else "no class"
-        raise TrimtabError(f"{where} names {found}; a classifier needs at least two.")
+        hint = " Names in a file are given by --labels-file." if where == "--labels" else ""
+        raise TrimtabError(f"{where} names {found}; a classifier needs at least two.{hint}")
     return kept
