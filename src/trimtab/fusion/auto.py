@@ -234,7 +234,8 @@ def _walk(
     for row in range(len(logs)):
         trusted = loops.trusts(learned.agreement, logs.shape[2])
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
-        expect(learned.sums, learned.recent, learned.shares, expected)
+        if len(learned.recent):
+            expect(learned.sums, learned.recent, learned.shares, expected)
         _combine(weighed[row], habits, force, learned, expected, logs[row], unbiased, fused, answers[row])
         if not learned_from[row]:
             continue
