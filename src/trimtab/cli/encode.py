@@ -106,7 +106,7 @@ def encode(
             data,
             _labels_for_features(data, labels, labels_file),
             load_encoder(encoder, device=device, precision=precision),
-            out or Path("features", Path(data).name),
+            Path("features", Path(data).name) if out is None else out,
             templates=templates,
             cupl=cupl,
             dtype=dtype,
@@ -116,7 +116,8 @@ def encode(
         from trimtab.images.generated import GeneratedFolder
 
         image_set = _image_set(data, root, labels, labels_file)
-        place = out or Path("features", f"{image_set.name}-{_slug(encoder)}-{views}")
+        named = Path("features", f"{image_set.name}-{_slug(encoder)}-{views}")
+        place = named if out is None else out
         options: dict[str, Any] = {
             "views": views,
             "seed": seed,
