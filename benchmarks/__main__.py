@@ -8,6 +8,7 @@ from rich.console import Console
 TABLES = (
     "engine_speed",
     "method_speed",
+    "keel_speed",
     "fusion_cost",
     "guard_cost",
     "encoder_speed",

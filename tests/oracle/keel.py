@@ -132,5 +132,7 @@ def run_whitened(
             held = ring[-memory_slots:]
             turn = (n + 1) % memory_slots if n + 1 > memory_slots else 0
             fit = Fit(np.roll(np.array(held), turn, axis=0), text, min(strength, 1.0))  # in the ring's order
-            next_fit += min(max(1, int(0.3 * (n + 1))), max(256, images.shape[1]), memory_slots)
+            narrow, long = sorted((len(held), images.shape[1]))
+            paid = narrow * narrow * long // 2**20
+            next_fit += min(max(1, paid, min(int(0.3 * (n + 1)), max(256, images.shape[1]))), memory_slots)
     return np.array(found)

@@ -31,34 +31,51 @@ SMALL = 96  # rows of a triangle that is inverted at once
 FEW = 256  # images to find the text's mean confidence on
 
 
+class _Spoken(NamedTuple):
+    """What the class sums s_c = sum_i q_ic x_i under some posteriors say, whitened."""
+
+    inverted: Array  # (C, n) or (C, d): the sums times the inverse that the whitening holds
+    products: Array  # (n, C): x_i' S^-1 s_c
+    squares: Array  # (C,): s_c' S^-1 s_c
+
+
 class _Whitening:
     """S^-1 for S = (1 - a) X'X / n + a f I, X the n centered images: by a root of n x n or d x d, the smaller.
 
-    For few classes the root serves as it is; for many, its square saves a product for each of `rows` to come.
+    With fewer images than dimensions nothing in between is d wide: with G = XX' + rI and r = a f n / (1 - a),
+    X S^-1 X' = n / (1 - a) (I - r G^-1) and S^-1 X' = n / (1 - a) X' G^-1. For few classes the root serves as it is;
+    for many, its square saves a product for each of `rows` to come.
     """
 
     def __init__(self, centered: Array, rows: int) -> None:
         images, dim = centered.shape
         shrinkage = max(LEAST_SHRINKAGE, 0.5 * dim / (dim + images))
-        wide = images < dim
-        gram = centered @ centered.T if wide else centered.T @ centered
+        self._dual, self._centered = images < dim, centered
+        gram = centered @ centered.T if self._dual else centered.T @ centered
         floor = shrinkage * max(float(np.trace(gram)) / (images * dim), 1e-12)
         ridge = floor * images / (1 - shrinkage)
         gram[np.diag_indices(len(gram))] += np.float32(ridge)
-        root = _inverse_of_lower(np.linalg.cholesky(gram))
+        root = _inverse_root(gram)
         self._factors: tuple[Array, ...] = (root.T, root) if 2 * rows < len(root) else (root.T @ root,)
-        self._scale = np.float32(images / (1 - shrinkage))
-        self._centered, self._floor = (centered if wide else None), np.float32(floor)
+        self._scale, self._ridge = np.float32(images / (1 - shrinkage)), np.float32(ridge)
         # The mean of x' S^-1 x over the images: the trace of S^-1 X'X / n.
         trace = float(np.einsum("ij,ij->", root, root))
         self.length = max((len(gram) - ridge * trace) / (1 - shrinkage), 1e-6)
 
-    def __call__(self, rows: Array) -> Array:
-        """(m, d): each row times S^-1."""
-        if self._centered is None:
-            return np.asarray(self._inverted(rows) * self._scale, np.float32)
-        seen = self._inverted(rows @ self._centered.T) @ self._centered
-        return np.asarray((rows - seen) / self._floor, np.float32)
+    def __call__(self, posteriors: Array) -> _Spoken:
+        """What the class sums say of the images and of themselves."""
+        if self._dual:
+            inverted = self._inverted(posteriors.T)
+            products = self._scale * (posteriors - self._ridge * inverted.T)
+            return _Spoken(inverted, products, np.einsum("nc,nc->c", posteriors, products))
+        sums = posteriors.T @ self._centered
+        inverted = self._scale * self._inverted(sums)
+        return _Spoken(inverted, self._centered @ inverted.T, np.einsum("cd,cd->c", sums, inverted))
+
+    def directions(self, said: _Spoken) -> Array:
+        """(C, d): the class sums times S^-1."""
+        found: Array = self._scale * (said.inverted @ self._centered) if self._dual else said.inverted
+        return found
 
     def _inverted(self, rows: Array) -> Array:
         for factor in self._factors:
@@ -66,21 +83,23 @@ class _Whitening:
         return rows
 
 
-def _inverse_of_lower(factor: Array) -> Array:
-    """The inverse of a lower triangle, by halves: nearly all of it is matrix products.
+def _inverse_root(matrix: Array) -> Array:
+    """The lower triangle R with R'R the inverse of a covariance, by halves: nearly all of it is matrix products.
 
-    With Cholesky's factor this is the inverse of a covariance in less than half the time of `np.linalg.inv`, which does
-    not know that the matrix is symmetric.
+    Cholesky's factor L and its inverse R grow together: below the first half, L = A R', and the second half is the root
+    of what L does not explain. NumPy's `cholesky` and `inv` one after the other take half as long again.
     """
-    size = len(factor)
+    size = len(matrix)
     if size <= SMALL:
-        return np.asarray(np.linalg.inv(factor), np.float32)
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(matrix)), np.float32)
     half = size // 2
-    upper, lower = _inverse_of_lower(factor[:half, :half]), _inverse_of_lower(factor[half:, half:])
-    inverse = np.zeros_like(factor)
-    inverse[:half, :half], inverse[half:, half:] = upper, lower
-    inverse[half:, :half] = -lower @ (factor[half:, :half] @ upper)
-    return inverse
+    first = _inverse_root(matrix[:half, :half])
+    below = matrix[half:, :half] @ first.T
+    second = _inverse_root(matrix[half:, half:] - below @ below.T)
+    root = np.zeros_like(matrix)
+    root[:half, :half], root[half:, half:] = first, second
+    root[half:, :half] = -second @ (below @ first)
+    return root
 
 
 def _spread(rows: Array, most: int) -> Array:
@@ -100,49 +119,48 @@ class Classes(NamedTuple):
 def fit_classes(memory: Array, cosines: Array, strength: float) -> Classes:
     """The classes' discriminants from n images (n, d) and their text cosines (n, C)."""
     mean = memory.mean(axis=0)
-    centered = memory - mean
-    whitening = _Whitening(centered, (ROUNDS + 1) * cosines.shape[1])
+    whitening = _Whitening(memory - mean, (ROUNDS + 1) * cosines.shape[1])
     length = whitening.length
     text = cosines - cosines.mean(axis=1, keepdims=True)
     text *= np.float32(_sharpness(text, FIRST_CONFIDENCE))
     named = text.argmax(axis=1)
     posteriors = softmax(text)
     for _ in range(ROUNDS):
-        classes = _means(centered, posteriors, whitening)
-        own = posteriors * classes.inverse_counts  # the image's share in the class's mean
+        said = whitening(posteriors)
+        believed = _believed(posteriors, said.squares, length)
+        own = posteriors * believed.inverse_counts  # the image's share in the class's mean
         left = 1 - own
-        products = centered @ classes.directions.T
+        products = said.products * believed.inverse_counts
         scores = (products - own * length) / left
-        scores -= (classes.squares - 2 * own * products + own * own * length) / (2 * left * left)
+        scores -= (believed.squares - 2 * own * products + own * own * length) / (2 * left * left)
         agreement = float((scores.argmax(axis=1) == named).mean())
         text *= np.float32(_sharpness(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE)))
-        known = softmax(text) @ classes.reliability
+        known = softmax(text) @ believed.reliability
         posteriors = softmax(text + np.float32(strength) * known[:, None] * scores)
-    classes = _means(centered, posteriors, whitening)
-    offsets = -classes.squares / 2 - classes.directions @ mean
-    return Classes(classes.directions, offsets, classes.reliability, agreement)
+    said = whitening(posteriors)
+    believed = _believed(posteriors, said.squares, length)
+    directions = whitening.directions(said) * believed.inverse_counts[:, None]
+    return Classes(directions, -believed.squares / 2 - directions @ mean, believed.reliability, agreement)
 
 
-class _Means(NamedTuple):
-    directions: Array  # (C, d): S^-1 m_c
+class _Believed(NamedTuple):
+    """How far to believe the class means."""
+
     squares: Array  # (C,): m_c' S^-1 m_c
     inverse_counts: Array  # (C,): 1 / (n_c + kappa)
     reliability: Array  # (C,): r_c
 
 
-def _means(centered: Array, posteriors: Array, whitening: _Whitening) -> _Means:
-    """The class means under these posteriors, and how far to believe them."""
+def _believed(posteriors: Array, squares: Array, length: float) -> _Believed:
+    """kappa, and what follows from it; `squares` are those of the class sums."""
     counts, squared = posteriors.sum(axis=0), (posteriors * posteriors).sum(axis=0)
-    sums = posteriors.T @ centered
-    directions, length = whitening(sums), whitening.length
-    squares = np.einsum("cd,cd->c", sums, directions)
     # Pairs of different images: what an image has in common with itself says nothing of its class.
     explained = float((squares - length * squared).sum()) / max(float((counts * counts - squared).sum()), 1e-9) / length
     share = min(max(explained, 1 / MOST_KAPPA), 0.5)
     kappa = (1 - share) / share
     inverse = (1 / (counts + kappa)).astype(np.float32)
     reliability = counts * inverse * np.minimum(1, counts / counts.mean())
-    return _Means(directions * inverse[:, None], squares * inverse * inverse, inverse, reliability)
+    return _Believed(squares * inverse * inverse, inverse, reliability)
 
 
 def _sharpness(logits: Array, confidence: float, steps: int = 8) -> float:
