@@ -39,7 +39,6 @@ class Fit:
 
     def __init__(self, memory: Doubles, text: Doubles, strength: float) -> None:
         images, dim = memory.shape
-        classes = len(text)
         self.mean = memory.mean(axis=0)
         centered = memory - self.mean
         covariance = centered.T @ centered / images
@@ -47,21 +46,30 @@ class Fit:
         covariance = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / dim * np.eye(dim)
         self.precision = np.linalg.inv(covariance)
         self.length = float(np.mean([x @ self.precision @ x for x in centered]))
-        logits = np.array([text @ x - (text @ x).mean() for x in memory])
-        logits = sharpened(logits, 0.55)
+        cosines = np.array([text @ x - (text @ x).mean() for x in memory])
+        self.named = cosines.argmax(axis=1)
+        logits = sharpened(cosines, 0.55)
+        self._discriminate(centered, np.array([softmax(row) for row in logits]))
+        habit = min(1, 2 * (1 - self.agreement)) * cosines.mean(axis=0)
+        logits = sharpened(cosines - habit, 0.55)
         posteriors = np.array([softmax(row) for row in logits])
         for _ in range(4):
-            self._count(centered, posteriors)
-            scores = np.empty((images, classes))
-            for i in range(images):
-                for c in range(classes):
-                    scores[i, c] = self._without(centered[i], c, posteriors[i, c])
-            self.agreement = float(np.mean(scores.argmax(axis=1) == logits.argmax(axis=1)))
+            scores = self._discriminate(centered, posteriors)
             logits = sharpened(logits, between(self.agreement, 0.55, 0.9))
             for i in range(images):
                 known = softmax(logits[i]) @ self.reliability
                 posteriors[i] = softmax(logits[i] + strength * known * scores[i])
         self._count(centered, posteriors)
+
+    def _discriminate(self, centered: Doubles, posteriors: Doubles) -> Doubles:
+        """(n, C): the discriminants of the remembered images, and how often they name what the text names."""
+        self._count(centered, posteriors)
+        scores = np.empty_like(posteriors)
+        for i in range(len(scores)):
+            for c in range(scores.shape[1]):
+                scores[i, c] = self._without(centered[i], c, posteriors[i, c])
+        self.agreement = float(np.mean(scores.argmax(axis=1) == self.named))
+        return scores
 
     def _count(self, centered: Doubles, posteriors: Doubles) -> None:
         """Class sums and counts; kappa from the pairs of different images, for which own pairs are taken off."""
@@ -131,7 +139,7 @@ def run_whitened(
         if n + 1 == next_fit:
             held = ring[-memory_slots:]
             turn = (n + 1) % memory_slots if n + 1 > memory_slots else 0
-            fit = Fit(np.roll(np.array(held), turn, axis=0), text, min(strength, 1.0))  # in the ring's order
+            fit = Fit(np.roll(np.array(held), turn, axis=0), text, strength)  # in the ring's order
             narrow, long = sorted((len(held), images.shape[1]))
             paid = narrow * narrow * long // 2**20
             next_fit += min(max(1, paid, min(int(0.3 * (n + 1)), max(256, images.shape[1]))), memory_slots)

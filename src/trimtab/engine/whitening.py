@@ -12,6 +12,8 @@ from soft posteriors q_ic over the n remembered images x_i (centered at the memo
 * r_i is how well the classes are known that the text finds plausible for the image: sum_c p_ic r_c, with
   r_c = n_c / (n_c + kappa), less for classes that are rarer than most.
 * the text's sharpness in q is the agreement of the text's class with the discriminant's.
+* some names are near to every image. A first round asks how far text and discriminants agree; where they do not, the
+  text's mean over the images, its habit, is taken off, up to all of it. What a strong text often sees is often there.
 
 Everything starts from the text alone each time, so it is a function of the memory: nothing drifts.
 """
@@ -19,6 +21,7 @@ Everything starts from the text alone each time, so it is a function of the memo
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.equations import softmax
@@ -27,6 +30,9 @@ ROUNDS = 4  # of posteriors and means; more change little
 FIRST_CONFIDENCE, MOST_CONFIDENCE = 0.55, 0.9  # the text's mean confidence in the posteriors: at first, and at most
 LEAST_SHRINKAGE = 0.1  # of the covariance; with fewer images than dimensions, up to one half
 MOST_KAPPA = 1e4
+HABIT = (
+    2.0  # share of the text's habit that is taken off, per share of images that text and discriminant name otherwise
+)
 SMALL = 96  # rows of a triangle that is inverted at once
 FEW = 256  # images to find the text's mean confidence on
 
@@ -119,28 +125,40 @@ class Classes(NamedTuple):
 def fit_classes(memory: Array, cosines: Array, strength: float) -> Classes:
     """The classes' discriminants from n images (n, d) and their text cosines (n, C)."""
     mean = memory.mean(axis=0)
-    whitening = _Whitening(memory - mean, (ROUNDS + 1) * cosines.shape[1])
-    length = whitening.length
+    whitening = _Whitening(memory - mean, (ROUNDS + 2) * cosines.shape[1])
     text = cosines - cosines.mean(axis=1, keepdims=True)
-    text *= np.float32(_sharpness(text, FIRST_CONFIDENCE))
     named = text.argmax(axis=1)
+    scores, believed = _left_out(softmax(_sharpened(text, FIRST_CONFIDENCE)), whitening)
+    agreement = _share_alike(scores, named)
+    text -= np.float32(min(1.0, HABIT * (1 - agreement))) * text.mean(axis=0)
+    text = _sharpened(text, FIRST_CONFIDENCE)
     posteriors = softmax(text)
     for _ in range(ROUNDS):
-        said = whitening(posteriors)
-        believed = _believed(posteriors, said.squares, length)
-        own = posteriors * believed.inverse_counts  # the image's share in the class's mean
-        left = 1 - own
-        products = said.products * believed.inverse_counts
-        scores = (products - own * length) / left
-        scores -= (believed.squares - 2 * own * products + own * own * length) / (2 * left * left)
-        agreement = float((scores.argmax(axis=1) == named).mean())
-        text *= np.float32(_sharpness(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE)))
+        scores, believed = _left_out(posteriors, whitening)
+        agreement = _share_alike(scores, named)
+        text = _sharpened(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE))
         known = softmax(text) @ believed.reliability
         posteriors = softmax(text + np.float32(strength) * known[:, None] * scores)
     said = whitening(posteriors)
-    believed = _believed(posteriors, said.squares, length)
+    believed = _believed(posteriors, said.squares, whitening.length)
     directions = whitening.directions(said) * believed.inverse_counts[:, None]
     return Classes(directions, -believed.squares / 2 - directions @ mean, believed.reliability, agreement)
+
+
+def _left_out(posteriors: Array, whitening: _Whitening) -> tuple[Array, "_Believed"]:
+    """(n, C): the discriminants of the remembered images, each image's own share left out of the class's mean."""
+    said, length = whitening(posteriors), whitening.length
+    believed = _believed(posteriors, said.squares, length)
+    own = posteriors * believed.inverse_counts
+    left = 1 - own
+    products = said.products * believed.inverse_counts
+    scores = (products - own * length) / left
+    scores -= (believed.squares - 2 * own * products + own * own * length) / (2 * left * left)
+    return scores, believed
+
+
+def _share_alike(scores: Array, named: NDArray[np.intp]) -> float:
+    return float((scores.argmax(axis=1) == named).mean())
 
 
 class _Believed(NamedTuple):
@@ -163,12 +181,12 @@ def _believed(posteriors: Array, squares: Array, length: float) -> _Believed:
     return _Believed(squares * inverse * inverse, inverse, reliability)
 
 
-def _sharpness(logits: Array, confidence: float, steps: int = 8) -> float:
-    """The factor that gives these logits this mean confidence, nearly; a few hundred images tell it."""
-    logits = _spread(logits, FEW)
-    below = logits - logits.max(axis=1, keepdims=True)
-    factor = 2.0 / max(float(logits.std()), 1e-9)
+def _sharpened(logits: Array, confidence: float, steps: int = 8) -> Array:
+    """The logits times a factor that gives them this mean confidence, nearly; a few hundred images tell it."""
+    some = _spread(logits, FEW)
+    below = some - some.max(axis=1, keepdims=True)
+    factor = 2.0 / max(float(some.std()), 1e-9)
     for _ in range(steps):
         reached = float((1 / np.exp(np.float32(factor) * below).sum(axis=1)).mean())
         factor *= float(np.exp(2 * (confidence - reached)))
-    return factor
+    return logits * np.float32(factor)

@@ -121,10 +121,9 @@ class Keel(CacheMethod, WeighedMethod):
 
     def new_state(self, task: Task) -> KeelState:
         """Nothing cached, nothing remembered."""
-        among_themselves = min(self.strength, 1.0)  # louder, the remembered images would confirm each other
         return KeelState(
             mcp=self.mcp.new_state(task),
-            memory=WhitenedMemory(task.text_prototypes, self.memory_slots, among_themselves),
+            memory=WhitenedMemory(task.text_prototypes, self.memory_slots, self.strength),
             reputation=Reputation(),
         )
 
