@@ -12,7 +12,7 @@ from trimtab import Guard, Stream, Task, TrimtabError
 from trimtab.engine import state_io
 from trimtab.engine.equations import softmax
 from trimtab.engine.state_io import VERSION, read_state
-from trimtab.engine.state_upgrades import NEW
+from trimtab.engine.state_upgrades import GONE, NEW
 from trimtab.serve import Request, StreamSettings, Tenant
 
 GOLDEN = Path(__file__).parent / "golden" / "states-1"
@@ -22,9 +22,9 @@ TASK = Task(["ant", "bee", "cat", "dog"], GIVEN["text"], 30.0)
 IMAGES = GIVEN["images"]
 
 
-def old(name: str, folder: Path) -> Path:
+def old(name: str, folder: Path, golden: Path = GOLDEN) -> Path:
     path = folder / name
-    path.write_bytes(gzip.decompress((GOLDEN / f"{name}.safetensors.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((golden / f"{name}.safetensors.gz").read_bytes()))
     return path
 
 
@@ -53,7 +53,7 @@ def test_there_are_states_of_every_kind():
 def test_an_older_state_keeps_all_it_holds(name, tmp_path):
     path = old(name, tmp_path)
     saved, stream = read_state(path), Stream.load(path, TASK)
-    assert saved.version == VERSION - 1
+    assert saved.version == VERSION - 2
     assert (stream.seen, stream.note) == (saved.seen, {"from": "7a83398"})
     live = stream.arrays()
     for array_name, array in saved.arrays.items():
@@ -103,6 +103,23 @@ def test_an_older_state_answers_as_surely_as_one_that_was_never_saved(name, tmp_
     assert sure == pytest.approx(expected, abs=0.1)
 
 
+@pytest.mark.parametrize("name", ["mcp-guard", "tda-guard", "keel-guard"])
+def test_a_state_of_format_3_loses_only_its_runs(name, tmp_path):
+    path = old(name, tmp_path, GOLDEN.parent / "states-2")
+    saved, stream = read_state(path), Stream.load(path, TASK)
+    assert saved.version == VERSION - 1
+    assert (stream.seen, stream.note, stream.guard) == (40, {"from": "661f611"}, Guard())
+    live = stream.arrays()
+    for array_name in saved.arrays.keys() - GONE:
+        assert np.array_equal(live[array_name], saved.arrays[array_name]), array_name
+    assert saved.arrays.keys() >= GONE
+    assert all(each.startswith("guard.runs.") for each in live.keys() - saved.arrays.keys())
+    twin = stream.copy()
+    together = stream.run(IMAGES[40:]).probabilities
+    alone = np.stack([twin.step(image).probabilities for image in IMAGES[40:]])
+    assert np.allclose(together, alone, atol=1e-5)
+
+
 def test_a_guard_keeps_its_rules_and_its_snapshot(tmp_path):
     assert Stream.load(old("mcp-guard", tmp_path), TASK).guard == Guard(fall_back=False)
     stream = Stream.load(old("mcp-snapshot", tmp_path), TASK)
@@ -136,7 +153,7 @@ def test_other_formats_tasks_and_damage_are_refused(tmp_path):
     path = old("keel-guard", tmp_path)
     whole = path.read_bytes()
     for version in (1, VERSION + 1, None):
-        with pytest.raises(TrimtabError, match=f"has state format {version}, this trimtab reads 2 and 3"):
+        with pytest.raises(TrimtabError, match=f"has state format {version}, this trimtab reads 2 to 4"):
             Stream.load(changed(path, lambda header, _, version=version: header.update(version=version)), TASK)
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(TrimtabError, match="checksum differs"):

@@ -10,7 +10,6 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.wide import WIDE, WideBank
 from trimtab.errors import TrimtabError
-from trimtab.guard.admission import Verdict
 from trimtab.guard.rules import Guard
 from trimtab.guard.snapshots import Snapshots
 from trimtab.guard.watch import STRETCH, Watch
@@ -86,21 +85,16 @@ class Learner:
     def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
         self.state.scale_logits(block)
-        learned = watch.judge(block, sources) == Verdict.LEARNED
-        doubts = watch.doubts
-        answers: list[NDArray[np.intp]] = []
-        agreed: list[NDArray[np.bool_]] = []
-        done = 0
+        learned = watch.judge(block, sources)
+        doubts, done = watch.doubts, 0
         try:
             for parts, fused, _ in self._learn(block, learned):
                 rows = slice(done, done + len(fused))
-                named = fused.argmax(axis=1)
-                answers.append(named)
-                agreed.append(np.logical_and.reduce([part.argmax(axis=1) == named for part in parts.values()]))
+                answers = watch.hear(block, sources, rows, parts, fused, learned[rows])
                 done = rows.stop
-                yield parts, watch.steadied(block, rows, fused, learned[rows]), doubts[rows]
+                yield parts, answers, doubts[rows]
         finally:
-            watch.answered(block, sources, answers, agreed)
+            watch.finish(block, sources, done)
 
     def _foretell(self, block: Block) -> tuple[dict[str, Array], Array]:
         """What a step after a cut would answer of a block's only image, with nothing learned."""

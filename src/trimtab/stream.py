@@ -15,7 +15,6 @@ from trimtab.engine.state import fill
 from trimtab.engine.state_io import SavedState, check_task, completed, read_state, write_state
 from trimtab.engine.wide import hold_like
 from trimtab.errors import TrimtabError
-from trimtab.guard.admission import figures_of
 from trimtab.guard.correction import correct
 from trimtab.guard.health import HealthReport
 from trimtab.guard.rules import Guard, make_guard
@@ -115,7 +114,7 @@ class Stream(Learner):
             self._whole = True
         if self.watch is None:
             return prediction_of(parts, fused)
-        (doubt,) = self.watch.doubts_about(figures_of(block))
+        doubt = self.watch.doubt_about(block)
         return prediction_of(parts, zero_shot(block, slice(0, 1))[0] if self.watch.fallen else fused, doubt)
 
     def run(
@@ -250,8 +249,8 @@ class Stream(Learner):
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
         """A stream that continues where the saved one stopped, bit for bit.
 
-        A state of the format before loads, too; what it lacks begins anew. The task must be the one it was saved with.
-        `method` is needed only for a method that trimtab does not know.
+        A state of the two formats before loads, too; what it lacks begins anew. The task must be the one it was saved
+        with. `method` is needed only for a method that trimtab does not know.
         """
         file = arguments.place("path", path)
         saved = read_state(file)

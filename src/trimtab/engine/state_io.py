@@ -22,7 +22,7 @@ from trimtab.files import refuse_special, write_whole
 from trimtab.task import Task
 
 FORMAT = "trimtab-state"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ def read_state(path: Path) -> SavedState:
     if checksum != _checksum(header, arrays):
         raise TrimtabError(f"{path} has been changed or damaged since it was saved (its checksum differs).")
     guard = header.get("guard")
-    if header["version"] == BEFORE and guard is not None:
+    if header["version"] in BEFORE and guard is not None:
         guard = upgraded_guard(guard)
     return SavedState(
         method=header["method"],
@@ -98,8 +98,8 @@ def check_task(path: Path, saved: SavedState, task: Task) -> None:
 
 
 def completed(saved: SavedState, task: Task, start: Arrays) -> Arrays:
-    """The arrays of a state, those of the format before with what it lacks; `start` are a new stream's."""
-    return upgraded_arrays(saved.method, task, saved.arrays, start) if saved.version == BEFORE else saved.arrays
+    """The arrays of a state, those of a format before with what it lacks; `start` are a new stream's."""
+    return upgraded_arrays(saved.method, task, saved.arrays, start) if saved.version in BEFORE else saved.arrays
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str, Arrays]:
@@ -117,9 +117,9 @@ def _read(path: Path) -> tuple[dict[str, Any], str, Arrays]:
         raise TrimtabError(f"{path} is not a whole saved state (truncated, or another kind of file).") from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise TrimtabError(f"{path} is a safetensors file but not a state saved by trimtab.")
-    if header.get("version") not in (BEFORE, VERSION):
+    if header.get("version") not in (*BEFORE, VERSION):
         raise TrimtabError(
-            f"{path} has state format {header.get('version')}, this trimtab reads {BEFORE} and {VERSION}; "
+            f"{path} has state format {header.get('version')}, this trimtab reads {BEFORE[0]} to {VERSION}; "
             "use the version that saved it, or start again without it."
         )
     return header, str(metadata.get("checksum")), arrays

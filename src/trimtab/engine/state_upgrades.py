@@ -1,9 +1,9 @@
-"""States of the format before, as this version reads them.
+"""States of the two formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
 A snapshot that a guard keeps (`good.*`) holds the same arrays; it was a single one, and is now the first of a ring.
-Nothing else is mended: whatever differs otherwise is refused.
+What streams no longer keep (`GONE`) is left out. Nothing else is mended: whatever differs otherwise is refused.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = 2  # the format that is read beside the present one
+BEFORE = (2, 3)  # the formats that are read beside the present one
 
 NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
@@ -23,10 +23,10 @@ NEW = {
     "fusion.context_shares",
     "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
     "guard.taken_back",  # which answers were the text's (guard/watch.py): none
-    "guard.runs.recent",  # whether classes come in runs (guard/runs.py)
-    "guard.runs.usual",
-    "guard.runs.figures",
+    *(f"guard.runs.{who}.context_{name}" for who in ("text", "answers") for name in ("sums", "recent", "shares")),
+    "guard.runs.scale",  # whether classes come in runs (guard/runs.py)
 }
+GONE = {"guard.runs.recent", "guard.runs.usual", "guard.runs.figures"}  # the same question, asked in another way
 NEW_OF_METHOD = {"dpe": {"state.sources"}}  # which images the cache holds: not known
 
 # Arrays that have another place at their end, by the end of their names.
@@ -49,7 +49,8 @@ def upgraded_guard(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def upgraded_arrays(method: str, task: Task, saved: Arrays, start: Arrays) -> Arrays:
     """A state's arrays, completed; `start` are those of a new stream of the same method, task and guard."""
-    found, new = dict(saved), NEW | NEW_OF_METHOD.get(method, set())
+    found = {name: array for name, array in saved.items() if name not in GONE}
+    new = NEW | NEW_OF_METHOD.get(method, set())
     for name, live in start.items():
         plain = name.removeprefix(GOOD)
         begins: NDArray[Any] = np.broadcast_to(start.get(plain, live), live.shape)

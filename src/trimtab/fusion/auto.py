@@ -28,10 +28,11 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
-from trimtab.fusion.context import POWER, Context, expect, learn_context
+from trimtab.fusion.context import Context, expect, learn_context
 from trimtab.fusion.loudness import LOG_POWER, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
+POWER = 1.5  # answers are this much surer when they meet what is expected, or a long run could drown what comes next
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
 
 # How much of a part's habit is taken off: all of it where a part asks only the images it keeps. What the text often
@@ -95,7 +96,7 @@ class AutoWeights:
         logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
         unbiased, fused, answer = np.empty_like(logs[0]), np.empty_like(weighed[0]), np.empty_like(weighed[0])
         learned, expected = self._learned, np.ones(len(answer))
-        if comes_next:
+        if comes_next and len(learned.recent):
             expect(learned.sums, learned.recent, learned.shares, expected)
         _combine(weighed[0], self.habits, self._forces(), learned, expected, logs[0], unbiased, fused, answer)
         return answer
@@ -134,7 +135,7 @@ class AutoWeights:
         """The exponent of each part in the product now, the trust in the last, and the share of images in runs."""
         found = {name: float(value) for name, value in zip(self.parts, self._forces(), strict=True)}
         found["text"] += self.sharpness.factor - 1
-        return {**found, "trust": float(self._trusts()[-1]), "context": float(self.context.shares[1:].sum())}
+        return {**found, "trust": float(self._trusts()[-1]), "context": self.context.in_runs}
 
     def _trusts(self) -> NDArray[np.float64]:
         return loops.trusts(self.agreement, self.habit.shape[1])
@@ -230,7 +231,8 @@ def _walk(
     answers: Array,
 ) -> None:
     """Combine each image of a block (B, P, C) and learn from it before the next; `sure` is NaN where nobody knows."""
-    unbiased, fused, expected = np.empty_like(logs[0]), np.empty_like(answers[0]), np.ones(answers.shape[1])
+    unbiased, fused = np.empty_like(logs[0]), np.empty_like(answers[0])
+    said, expected = np.empty(answers.shape[1]), np.ones(answers.shape[1])
     for row in range(len(logs)):
         trusted = loops.trusts(learned.agreement, logs.shape[2])
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
@@ -240,6 +242,8 @@ def _walk(
         if not learned_from[row]:
             continue
         if len(learned.recent):
-            learn_context(learned.sums, learned.recent, learned.shares, expected, fused, learned.seen)
+            for c in range(len(said)):
+                said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
+            learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
         learn_loudness(learned.loudness, answers[row], sure[row], learned.seen[0])
         _learn(logs[row], unbiased, fused, learned, usual_margin)

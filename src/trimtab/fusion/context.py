@@ -1,20 +1,22 @@
 """What was just there is likely to be there still: images come in runs, and a stream that has runs shows it.
 
-A camera looks at one thing for a while, a folder holds one album after the other. Three running means of the answers,
-over the last 2, 8 and 32 images or so, say what was just there; the mean of all says what is usual. With the share w_k
-of the images that come as the k-th of them foretells, and the rest as usual, a class is to be expected
+A camera looks at one thing for a while, a folder holds one album after the other. Three running means of what was said
+of the images, over the last 2, 8 and 32 or so, say what was just there; the mean of all says what is usual. With the
+share w_k of the images that come as the k-th of them foretells, and the rest as usual, a class is to be expected
 
     expected_c = 1 + sum_k w_k (recent_kc / usual_c - 1)
 
 times as much as usual (Bayes' rule with the next image's prior in the place of the stream's). The shares are learned by
-how well each mean foretold what the parts then said, one step of expectation-maximization per image. In a shuffled
-stream nothing recent foretells better than what is usual: the shares go to nothing, and nothing changes.
+how well each mean foretold what was said next, one step of expectation-maximization per image. In a shuffled stream
+nothing recent foretells better than what is usual: the shares go to nothing, and nothing changes.
+
+Who listens decides what is said: weights found from the stream (auto.py) take in what the parts say together, a guard
+what the text says, which no memory has a part in (guard/runs.py).
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.arrays import Arrays, Doubles
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 from trimtab.fusion.loops import total_of
@@ -22,16 +24,16 @@ from trimtab.fusion.loops import total_of
 HORIZONS = np.array([2.0, 8.0, 32.0])  # images that each mean speaks of
 FIRST_SHARE = 0.1  # of all horizons together, before anything is known
 LEAST_SHARE = 0.002  # so that a share can grow again
+LEAST = 1e-30  # what is said of a class: halved a thousand times, nothing at all would be slow to compute with
 WINDOW, WARM_UP = 100.0, 20.0  # images that the shares speak of; images' worth of caution at the start
-POWER = 1.5  # answers are this much surer when they meet what is expected, or a long run could drown what comes next
 
 
 class Context:
-    """What a stream remembers of its last answers: (K + 1) C + K + 1 numbers for K horizons; K = 0: nothing."""
+    """What a stream remembers of its last images: (K + 1) C + K + 1 numbers for K horizons; K = 0: nothing."""
 
-    def __init__(self, classes: int, *, ordered: bool) -> None:
+    def __init__(self, classes: int, *, ordered: bool = True) -> None:
         horizons = len(HORIZONS) if ordered else 0
-        self.sums = np.full(classes, WARM_UP / classes)  # of all answers, beginning with a few that favor no class
+        self.sums = np.full(classes, WARM_UP / classes)  # of all that was said, beginning with what favors no class
         self.recent = np.tile(self.sums / WARM_UP, (horizons, 1))
         self.shares = np.full(horizons + 1, FIRST_SHARE / max(horizons, 1))  # the first: as usual
         self.shares[0] = 1 - self.shares[1:].sum()
@@ -39,6 +41,11 @@ class Context:
     def arrays(self) -> Arrays:
         """Everything learned."""
         return {"context_sums": self.sums, "context_recent": self.recent, "context_shares": self.shares}
+
+    @property
+    def in_runs(self) -> float:
+        """The share of the images that come as what was just there foretells."""
+        return float(self.shares[1:].sum())
 
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
@@ -48,42 +55,39 @@ class Context:
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def expect(sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles) -> None:
     """(C,): how many times as much as usual each class is to be expected in the next image."""
-    expected[:] = 1
-    images = total_of(sums)
-    for horizon in range(len(recent)):
-        share, row = shares[horizon + 1], recent[horizon]
-        for c in range(len(expected)):
-            expected[c] += share * (row[c] * images / sums[c] - 1)
+    images, short, middle, long = total_of(sums), shares[1], shares[2], shares[3]
+    for c in range(len(expected)):
+        just_there = short * recent[0, c] + middle * recent[1, c] + long * recent[2, c]
+        expected[c] = shares[0] + just_there * images / sums[c]
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def learn_context(
-    sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles, fused: Array, seen: NDArray[np.int64]
+    sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles, said: Doubles, images: float
 ) -> None:
-    """Take in what the parts say of an image, (C,) probabilities, that was expected so."""
-    classes, images = len(sums), total_of(sums)
-    answer, rarity = np.empty(classes), np.empty(classes)
+    """Take in what is said of the next image after `images`: (C,), in any unit. It is believed as far as `expected`."""
+    classes, usual = len(sums), total_of(sums)
+    total, short, middle, long = 0.0, 0.0, 0.0, 0.0
     for c in range(classes):
-        answer[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
-        rarity[c] = 1 / sums[c]
-    said = total_of(answer)
-    foretold = shares.copy()
-    for horizon in range(len(recent)):
-        likelihood, row = 0.0, recent[horizon]
-        for c in range(classes):
-            likelihood += answer[c] * row[c] * rarity[c]
-        foretold[horizon + 1] *= likelihood * images / said
+        unusual = said[c] / sums[c]
+        total += said[c]
+        short += unusual * recent[0, c]
+        middle += unusual * recent[1, c]
+        long += unusual * recent[2, c]
+    newest, whole = max(1 / WINDOW, 1 / (images + WARM_UP)), usual / total
+    foretold = shares * np.array([1.0, short * whole, middle * whole, long * whole])
     foretold /= foretold.sum()
-    newest = max(1 / WINDOW, 1 / (seen[0] + WARM_UP))
     for horizon in range(len(shares)):
         shares[horizon] = max(shares[horizon] + (foretold[horizon] - shares[horizon]) * newest, LEAST_SHARE)
     shares /= shares.sum()
+    believed = 0.0
     for c in range(classes):
-        answer[c] *= expected[c]
-    total = total_of(answer)
+        believed += said[c] * expected[c]
+    for c in range(classes):
+        said[c] = said[c] * expected[c] / believed + LEAST
     for horizon in range(len(recent)):
-        newest, row = 1 / min(HORIZONS[horizon], seen[0] + 2.0), recent[horizon]
+        newest, row = 1 / min(HORIZONS[horizon], images + 2.0), recent[horizon]
         for c in range(classes):
-            row[c] += (answer[c] / total - row[c]) * newest
+            row[c] += (said[c] - row[c]) * newest
     for c in range(classes):
-        sums[c] += answer[c] / total
+        sums[c] += said[c]

@@ -25,6 +25,7 @@ from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, best_of
 from trimtab.engine.products import row_products
+from trimtab.fusion.loops import total_of
 from trimtab.guard.rules import Guard
 
 HELD = 128  # images that others are compared with: the last that were no duplicates, learned or not
@@ -32,6 +33,7 @@ WINDOW = 128  # images that the medians speak of
 RENEWED = 16  # images between two computations of the medians
 ORIGINS = 256  # images learned whose sources are counted for a quota
 RECORD = 2048  # images learned whose figures are kept, to be judged again later
+UNKNOWN_FROM = 0.5  # probability that an image shows none of the classes, from which on it is not learned
 NO_GAP = 512  # images in a row over which the median image was too close to a text: the encoder knows no gap
 DEVIATION = 1.4826  # the standard deviation of a normal distribution, in median absolute deviations
 
@@ -55,9 +57,10 @@ class Verdict(IntEnum):
 
 
 # As compiled code knows them.
-TO_LEARN, DUPLICATE, STRANGE, QUOTA = (
-    int(verdict) for verdict in (Verdict.LEARNED, Verdict.DUPLICATE, Verdict.STRANGE, Verdict.QUOTA)
-)
+TO_LEARN, DUPLICATE, STRANGE, QUOTA, UNKNOWN = map(int, Verdict)
+
+# Of the last images in a ring: verdicts and details; and how many there were of each verdict.
+Diary = tuple[NDArray[np.int8], Doubles, NDArray[np.int64]]
 
 
 class Admission:
@@ -79,41 +82,36 @@ class Admission:
         names = ("held", "window", "medians", "record", "origins", "counts")
         return {name: getattr(self, name) for name in names}
 
-    def judge(self, block: Block, figures: Doubles, sources: NDArray[np.int64], verdicts: NDArray[np.int8]) -> Doubles:
-        """Judge a block's images, each by those before it; `verdicts` (B,) holds some already, and gets the rest.
+    def judge(self, block: Block, sources: NDArray[np.int64], doubts: Doubles, diary: Diary) -> NDArray[np.bool_]:
+        """(B,): whether each image of a block may be learned from, judged by those before it; the diary says why.
 
-        Returns (B, 3) what it was judged by: the cosine with the nearest image, the nearness to its best text over that
-        to images, and the deviations above the median. `places` says where each image went in `held`, `nearest` which
-        of those before it was nearest; -1: none.
+        `doubts` (B,) are the probabilities that they show none of the classes. `places` then says where each image
+        went in `held`, `nearest` which of those before it was nearest; -1: none.
         """
         plain = block.plain
-        among = block.among if block.queries is plain else plain @ plain.T
         if len(block) == 1:
-            near: Array = np.empty((1, len(self.held)), np.float32)
-            row_products(self.held, plain[0], near[0])
+            near = among = np.empty((1, len(self.held)), np.float32)  # the first is found on the way, the other unused
         else:
             near = plain @ self.held.T
-        details = np.zeros((len(plain), 3))
-        self.places, self.nearest = np.full((2, len(plain)), -1, np.int64)
+            among = block.among if block.queries is plain else plain @ plain.T
+        self.places, self.nearest = found = np.empty((2, len(plain)), np.int64)
+        learned = np.empty(len(plain), np.bool_)
         _judge(
             plain,
-            figures,
+            block.view_logits,
+            block.logit_scales,
             near,
             among,
             sources,
+            doubts,
             self._limits,
-            self.held,
-            self.window,
-            self.medians,
-            self.record,
-            self.origins,
-            self.counts,
-            verdicts,
-            details,
-            self.places,
-            self.nearest,
+            (self.held, self.window, self.medians, self.record, self.origins, self.counts),
+            block.first,
+            diary,
+            found,
+            learned,
         )
-        return details
+        return learned
 
     def learned_strangely(self) -> float:
         """The share of the images on record, all learned, that would not be learned now."""
@@ -132,27 +130,26 @@ class Admission:
 def figures_of(block: Block) -> Doubles:
     """(B, 4): the highest text cosine of each image's plain view, their mean over the classes, and their spread.
 
-    The last, NEARNESS, is found as the images held change.
+    The last, NEARNESS, is known only among other images.
     """
     figures = np.zeros((len(block), 4))
-    _figures(block.view_logits, block.logit_scales, figures)
+    for row, (logits, scale) in enumerate(zip(block.view_logits, block.logit_scales, strict=True)):
+        _figures(logits[0], scale, figures[row])
     return figures
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _figures(logits: Array, scales: Array, out: Doubles) -> None:
-    classes = logits.shape[2]
-    for image in range(len(logits)):
-        row = logits[image, 0]
-        highest, total, square = row[0], np.float32(0), np.float32(0)
-        for c in range(classes):
-            highest = max(highest, row[c])
-            total += row[c]
-        mean = total / np.float32(classes)
-        for c in range(classes):
-            square += (row[c] - mean) * (row[c] - mean)
-        out[image, HIGHEST], out[image, MEAN] = highest / scales[image], mean / scales[image]
-        out[image, SPREAD] = np.sqrt(square / np.float32(classes)) / scales[image]
+def _figures(logits: Array, scale: float, out: Doubles) -> None:
+    classes = len(logits)
+    highest, total, square = logits[0], np.float32(0), np.float32(0)
+    for c in range(classes):
+        highest = max(highest, logits[c])
+        total += logits[c]
+    mean = total / np.float32(classes)
+    for c in range(classes):
+        square += (logits[c] - mean) * (logits[c] - mean)
+    out[HIGHEST], out[MEAN] = highest / scale, mean / scale
+    out[SPREAD], out[NEARNESS] = np.sqrt(square / np.float32(classes)) / scale, 0.0
 
 
 @njit(nogil=True)
@@ -171,69 +168,78 @@ def _share_beyond(figures: Doubles, medians: Doubles, strange: float, floor: flo
 @njit(fastmath=VECTORIZE, nogil=True)
 def _judge(
     plain: Array,
-    figures: Doubles,
+    logits: Array,
+    scales: Array,
     near: Array,
     among: Array,
     sources: NDArray[np.int64],
+    doubts: Doubles,
     limits: tuple[float, float, float, float, float],
-    held: Array,
-    window: Doubles,
-    medians: Doubles,
-    record: Doubles,
-    origins: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    verdicts: NDArray[np.int8],
-    details: Doubles,
-    places: NDArray[np.int64],
-    neighbors: NDArray[np.int64],
+    known: tuple[Array, Doubles, Doubles, Doubles, NDArray[np.int64], NDArray[np.int64]],
+    first: int,
+    diary: Diary,
+    found: NDArray[np.int64],
+    learned: NDArray[np.bool_],
 ) -> None:
     duplicates, gap, strange, floor, quota = limits
+    held, window, medians, record, origins, counts = known
+    figures = np.empty(4)
     for image in range(len(plain)):
-        if verdicts[image] != TO_LEARN:
-            continue
+        details = diary[1][(first + image) % len(diary[1])]
+        details[:], found[:, image] = 0, -1
+        verdict = UNKNOWN if doubts[image] > UNKNOWN_FROM else TO_LEARN
         kept = min(counts[JUDGED], len(held))
         nearest, usual = np.float32(-1), np.float32(0)
-        if kept > 0:
-            cosines = near[image, :kept]
-            neighbors[image] = best_of(cosines)
-            nearest = cosines[neighbors[image]]
-            for row in range(kept):
-                usual += cosines[row]
-            usual /= kept
-        details[image, NEAREST] = nearest
-        distance = max(1 - usual, (1 - figures[image, HIGHEST]) / 4)  # where all are equal, the text is a yardstick
-        if kept > 0 and 1 - nearest < duplicates * distance:
-            verdicts[image] = DUPLICATE
-            continue
-        figures[image, NEARNESS] = figures[image, HIGHEST] / max(usual, 1e-6) if kept > 0 else 0.0
-        details[image, TO_TEXT] = figures[image, NEARNESS]
-        if gap > 0 and counts[GAPLESS] < NO_GAP and figures[image, NEARNESS] > gap:
-            verdicts[image] = STRANGE
-        if counts[JUDGED] >= RENEWED and strange > 0:
-            for k in range(2):
-                deviation = max(DEVIATION * medians[1, k], floor * medians[0, SPREAD])
-                beyond = (figures[image, k] - medians[0, k]) / max(deviation, 1e-9)
-                details[image, BEYOND] = max(details[image, BEYOND], beyond)
-                if beyond > strange:
-                    verdicts[image] = STRANGE
-        named = quota > 0 and verdicts[image] == TO_LEARN and sources[image] != NO_SOURCE
-        if named and (origins == sources[image]).sum() >= quota * len(origins):
-            verdicts[image] = QUOTA
-        place = counts[JUDGED] % len(held)
-        places[image] = place
-        held[place] = plain[image]
-        near[image:, place] = among[image, image:]
-        window[counts[JUDGED] % len(window)] = figures[image]
-        counts[JUDGED] += 1
-        if counts[JUDGED] % RENEWED == 0:
-            seen = min(counts[JUDGED], len(window))
-            for k in range(4):
-                middle = np.median(window[:seen, k])
-                medians[0, k] = middle
-                medians[1, k] = np.median(np.abs(window[:seen, k] - middle))
-            if gap > 0 and counts[GAPLESS] < NO_GAP:
-                counts[GAPLESS] = counts[GAPLESS] + RENEWED if medians[0, NEARNESS] > gap else 0
-        if verdicts[image] == TO_LEARN:
-            record[counts[LEARNED] % len(record)] = figures[image, :2]
+        if verdict == TO_LEARN:
+            if len(plain) == 1:
+                row_products(held[:kept], plain[0], near[0])
+            if kept > 0:
+                cosines = near[image, :kept]
+                found[1, image] = best_of(cosines)
+                nearest, usual = cosines[found[1, image]], total_of(cosines) / np.float32(kept)
+            details[NEAREST] = nearest
+            _figures(logits[image, 0], scales[image], figures)
+            distance = max(1 - usual, (1 - figures[HIGHEST]) / 4)  # where all are equal, the text is a yardstick
+            if kept > 0 and 1 - nearest < duplicates * distance:
+                verdict = DUPLICATE
+        if verdict == TO_LEARN:
+            figures[NEARNESS] = figures[HIGHEST] / max(usual, 1e-6) if kept > 0 else 0.0
+            details[TO_TEXT] = figures[NEARNESS]
+            if gap > 0 and counts[GAPLESS] < NO_GAP and figures[NEARNESS] > gap:
+                verdict = STRANGE
+            if counts[JUDGED] >= RENEWED and strange > 0:
+                for k in range(2):
+                    deviation = max(DEVIATION * medians[1, k], floor * medians[0, SPREAD])
+                    details[BEYOND] = max(details[BEYOND], (figures[k] - medians[0, k]) / max(deviation, 1e-9))
+                if details[BEYOND] > strange:
+                    verdict = STRANGE
+            named = quota > 0 and verdict == TO_LEARN and sources[image] != NO_SOURCE
+            if named and (origins == sources[image]).sum() >= quota * len(origins):
+                verdict = QUOTA
+            place = counts[JUDGED] % len(held)
+            found[0, image] = place
+            held[place] = plain[image]
+            if len(plain) > 1:
+                near[image:, place] = among[image, image:]
+            window[counts[JUDGED] % len(window)] = figures
+            counts[JUDGED] += 1
+            if counts[JUDGED] % RENEWED == 0:
+                _renew(window[: min(counts[JUDGED], len(window))], medians)
+                if gap > 0 and counts[GAPLESS] < NO_GAP:
+                    counts[GAPLESS] = counts[GAPLESS] + RENEWED if medians[0, NEARNESS] > gap else 0
+        if verdict == TO_LEARN:
+            record[counts[LEARNED] % len(record)] = figures[:2]
             origins[counts[LEARNED] % len(origins)] = sources[image]
             counts[LEARNED] += 1
+        learned[image] = verdict == TO_LEARN
+        diary[0][(first + image) % len(diary[0])] = verdict
+        diary[2][verdict] += 1
+
+
+@njit(nogil=True)
+def _renew(window: Doubles, medians: Doubles) -> None:
+    """The medians of some images' figures, and the median deviations of the two that are judged by them."""
+    for k in range(window.shape[1]):
+        medians[0, k] = np.median(window[:, k])
+    for k in range(2):
+        medians[1, k] = np.median(np.abs(window[:, k] - medians[0, k]))

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
-from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
 
 WINDOW = 256  # images that the figures speak of
@@ -23,6 +22,10 @@ FLIPS = 16  # answers that differ from the text's, before the share of them that
 HURTS, HELPS = 0.75, 0.5  # that share: from the first on adapting hurts, until it is below the second
 
 ANSWER, TEXT, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, AGREED, TAKEN_BACK = range(6)  # places in a row of the window
+
+HealthArrays = tuple[
+    NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Doubles, Doubles, NDArray[np.int64]
+]  # in the order of `Health.arrays`
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class HealthReport:
     smoothness: float  # how much more often neighbors have equal answers than equal zero-shot classes
     support: float  # of the flips: share that the nearest image before confirms, less the share that it contradicts
     taken_back: float  # of the flips: share that runs of classes speak against, so that the text answered
-    runs: float  # how probable it is that classes come in runs
+    runs: float  # share of images that come in runs, by the text and by the answers: the lesser
     hurts: bool  # most flips are taken back
     collapse: float  # distance (total variation) of the answers' classes from those of the first images
     drift: float  # distance (1 - cosine) of the mean image from that of the first images
@@ -65,31 +68,9 @@ class Health:
         names = ("window", "texts", "answers", "first_answers", "first_sum", "count")
         return {name: getattr(self, name) for name in names}
 
-    def take_in(
-        self,
-        block: Block,
-        answers: NDArray[np.intp],
-        agreed: NDArray[np.bool_],
-        taken_back: NDArray[np.bool_],
-        places: NDArray[np.int64],
-        nearest: NDArray[np.int64],
-    ) -> None:
-        """The method's answers to a block's images; duplicates, which have no place, say nothing."""
-        _take_in(
-            block.views[: len(answers), 0],
-            np.asarray(block.labels[: len(answers)]),
-            answers,
-            agreed,
-            taken_back,
-            places,
-            nearest,
-            self.window,
-            self.texts,
-            self.answers,
-            self.first_answers,
-            self.first_sum,
-            self.count,
-        )
+    def tables(self) -> HealthArrays:
+        """The same, as compiled loops take them."""
+        return self.window, self.texts, self.answers, self.first_answers, self.first_sum, self.count
 
     def known(self) -> NDArray[np.int64]:
         """The rows of the window that are in use."""
@@ -144,33 +125,26 @@ class Health:
 
 
 @njit(nogil=True)
-def _take_in(
+def note(
     plain: Array,
-    texts: NDArray[np.int64],
-    answers: NDArray[np.int64],
-    agreed: NDArray[np.bool_],
-    taken_back: NDArray[np.bool_],
-    places: NDArray[np.int64],
-    nearest: NDArray[np.int64],
-    window: NDArray[np.int64],
-    held_texts: NDArray[np.int64],
-    held_answers: NDArray[np.int64],
-    first_answers: Doubles,
-    first_sum: Doubles,
-    count: NDArray[np.int64],
+    text: int,
+    answer: int,
+    agreed: bool,
+    taken_back: bool,
+    place: int,
+    near: int,
+    known: HealthArrays,
 ) -> None:
-    for row in range(len(answers)):
-        place, near = places[row], nearest[row]
-        if place < 0:
-            continue
-        entry = window[count[0] % len(window)]
-        entry[ANSWER], entry[TEXT] = answers[row], texts[row]
-        entry[NEIGHBOR_ANSWER] = held_answers[near] if near >= 0 else answers[row]
-        entry[NEIGHBOR_TEXT] = held_texts[near] if near >= 0 else texts[row]
-        entry[AGREED], entry[TAKEN_BACK] = agreed[row], taken_back[row]
-        held_answers[place], held_texts[place] = answers[row], texts[row]
-        if count[0] < len(window):
-            first_answers[answers[row]] += 1
-            for k in range(len(first_sum)):
-                first_sum[k] += plain[row, k]
-        count[0] += 1
+    """Take in the method's answer to an image (d,), and where admission held it."""
+    window, held_texts, held_answers, first_answers, first_sum, count = known
+    entry = window[count[0] % len(window)]
+    entry[ANSWER], entry[TEXT] = answer, text
+    entry[NEIGHBOR_ANSWER] = held_answers[near] if near >= 0 else answer
+    entry[NEIGHBOR_TEXT] = held_texts[near] if near >= 0 else text
+    entry[AGREED], entry[TAKEN_BACK] = agreed, taken_back
+    held_answers[place], held_texts[place] = answer, text
+    if count[0] < len(window):
+        first_answers[answer] += 1
+        for k in range(len(first_sum)):
+            first_sum[k] += plain[k]
+    count[0] += 1

@@ -1,150 +1,116 @@
-"""Runs: whether classes come in runs, and which adapted answers that speaks against.
+"""Runs: which adapted answers to take back because of what the text has just been saying.
 
 Methods fall farthest below zero-shot where classes arrive in runs (sorted, bursts, one camera after the other). The
-same runs tell which answers to take back.
+same runs tell which answers to take back: a class that the text did not name shortly before, more than it always does,
+is unlikely to be there now. `fusion.context` says how much each class is to be expected, here by the text alone, which
+no memory has a part in.
 
-* recent(c) is how often the text named c among the last 16 images, usual(c) how often among the last 1,000; their ratio
-  is c's lift. What the text always prefers, it prefers in both.
-* Does it pay to know the lifts? They are a forecast of the next image's text. Its log-likelihood, summed over the last
-  images, is the evidence that there are runs. The same is asked of the method's answers, and the lesser counts: where
-  images change, the text's preferences do too, at once and for all classes, and its answers alone would look like runs.
-  On shuffled streams there is next to none, and next to nothing is taken back.
-* An answer a that differs from the text's class t is taken back if
-      log p(a) - log p(t) + 2 (log lift(a) - log lift(t)) < 0,
-  lifts as far as there is evidence. Twice, because the text's soft probabilities blur them.
+* There are runs where more than half of the images come in them, both by what the text says and by what the method
+  answers. Where images change, the text's preferences change at once, for all classes and for good, which alone would
+  look like a run. On shuffled streams nothing is taken back.
+* The lift of a class is how many times as much as usual it is expected. An answer a that differs from the text's class
+  t is taken back if
+
+      log p(a) - log p(t) + 4 (log lift(a) - log lift(t)) < 0.
+
+  Four times, because the text's soft probabilities blur lifts.
 
 The text's probabilities are those at a scale that the stream gives (engine/temper.py), and the method's log-ratio is
 brought to it, so that no logit scale matters. Images that are not learned from are judged, and do not count.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
-from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, best_of, softmax_in_place
+from trimtab.engine.kernels import VECTORIZE, softmax_in_place
 from trimtab.engine.temper import FIRST_SPREAD, next_log_scale
+from trimtab.fusion.context import Context, learn_context
+from trimtab.fusion.loops import total_of
 
-RECENT = 16.0  # images that lifts speak of
-USUAL = 1000.0  # images that "usual" speaks of
-PRIOR_IMAGES = 60.0  # images' worth of equal classes that "usual" begins with
-EVENLY = 0.01  # share of equal classes in what is usual: no class is ever impossible
-CAUTION = 8.0  # images' worth of usual classes in what is recent
-FADING = 0.99  # of the evidence, per image
-HANDICAP = 0.03  # of the forecast, per image: chance alone is no evidence
-NO_RUNS = 5.0  # how many times likelier no runs are than runs, before any image
-MOST = 12.0  # evidence is kept within plus and minus this
-WEIGHT = 2.0  # of lifts against the method's own log-ratio
+MOST = 0.5  # share of images in runs, above which there are runs
+WEIGHT = 4.0  # of lifts against the method's own log-ratio
 LEAST = 1e-4  # probabilities below are taken as this
 
-SEEN, LOG_SCALE, COUNT, TEXT_EVIDENCE, ANSWER_EVIDENCE = range(5)  # places in the array of figures
-TEXT, ANSWERS = range(2)  # rows of what is counted
+SEEN, LOG_SCALE = range(2)  # places in the array of figures
+
+# As compiled loops take them: sums, recent and shares of a context; those of the text and of the answers, and figures.
+Said = tuple[Doubles, Doubles, Doubles]
+Tables = tuple[Said, Said, Doubles]
+Rooms = tuple[Array, Doubles, Doubles]  # of C numbers each, for `take_in` to write in; the last are ones
 
 
 class Runs:
-    """How often each class was named recently and usually, and the evidence for runs. All of it is saved."""
+    """What the text and the method have said lately and usually. All of it is saved."""
 
     def __init__(self, classes: int) -> None:
-        self.recent: Array = np.zeros((2, classes), np.float32)  # sums of text probabilities, and of answers, fading
-        self.usual: Array = np.full((2, classes), 1 / classes, np.float32)  # their means
-        self.figures: Doubles = np.zeros(5)
+        self.text, self.answers = Context(classes), Context(classes)
+        self.figures: Doubles = np.zeros(2)
 
     def arrays(self) -> Arrays:
         """What is saved."""
-        return {"recent": self.recent, "usual": self.usual, "figures": self.figures}
+        said = {"text": self.text, "answers": self.answers}
+        found: Arrays = {f"{who}.{name}": array for who, each in said.items() for name, array in each.arrays().items()}
+        return {**found, "scale": self.figures}
 
     def cut(self) -> None:
-        """What comes next has nothing to do with what came before: nothing is recent."""
-        self.recent[:] = self.usual * np.float32(self.figures[COUNT])
+        """What comes next has nothing to do with what came before."""
+        self.text.cut()
+        self.answers.cut()
 
     @property
     def share(self) -> float:
-        """How probable it is that classes come in runs."""
-        return float(_share(self.figures))
+        """The share of images that come in runs."""
+        return min(self.text.in_runs, self.answers.in_runs)
 
-    def take_in(self, block: Block, rows: slice, answers: Array, learned: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """(n,): which answers (n, C) to some images of a block are taken back; images learned from then count."""
-        taken_back = np.zeros(len(answers), np.bool_)
-        _take_in(
-            block.logits[rows],
-            block.logit_scales[rows],
-            answers,
-            learned,
-            self.recent,
-            self.usual,
+    def tables(self) -> Tables:
+        """The arrays as compiled loops take them."""
+        text, answers = self.text, self.answers
+        return (
+            (text.sums, text.recent, text.shares),
+            (answers.sums, answers.recent, answers.shares),
             self.figures,
-            taken_back,
         )
-        return taken_back
 
 
 @njit(nogil=True)
-def _share(figures: Doubles) -> float:
-    return 1 / (1 + NO_RUNS * np.exp(-min(figures[TEXT_EVIDENCE], figures[ANSWER_EVIDENCE])))
+def speaks_against(text: Array, scale: float, answer: Array, named: int, given: int, runs: Tables) -> bool:
+    """Whether an answer (C,), of the class `given`, is taken back for the class that the text's logits (C,) name."""
+    (sums, recent, shares), (_, _, of_answers), figures = runs
+    if named == given or 1 - max(shares[0], of_answers[0]) <= MOST:
+        return False
+    ratio = np.log(max(answer[given], LEAST)) - np.log(max(answer[named], LEAST))
+    images, for_answer, for_text = total_of(sums), shares[0], shares[0]
+    for horizon in range(len(recent)):
+        share = shares[horizon + 1] * images
+        for_answer += share * recent[horizon, given] / sums[given]
+        for_text += share * recent[horizon, named] / sums[named]
+    lifts = np.log(np.float32(for_answer)) - np.log(np.float32(for_text))  # 0 to the bit after a cut
+    return bool(_sharper(text, scale, figures) * ratio + WEIGHT * lifts < 0)
 
 
 @njit(nogil=True)
-def _lift(ratio: float, count: float) -> float:
-    """From what is recent over what is usual: a class's, or a mean over classes."""
-    return (ratio + CAUTION) / (count + CAUTION)
-
-
-@njit(nogil=True)
-def _with_forecast(evidence: float, forecast: float) -> float:
-    """The evidence after an image that the lifts made so many times likelier."""
-    return min(max(FADING * evidence + np.log(max(forecast, 1e-6)) - HANDICAP, -MOST), MOST)
+def _sharper(text: Array, scale: float, figures: Doubles) -> float:
+    """The stream's logit scale over the method's."""
+    if figures[SEEN] == 0:
+        return FIRST_SPREAD / max(text.std(), 1e-6)
+    return np.exp(figures[LOG_SCALE]) / scale
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _take_in(
-    logits: Array,
-    scales: Array,
-    answers: Array,
-    learned: NDArray[np.bool_],
-    recent: Array,
-    usual: Array,
-    figures: Doubles,
-    taken_back: NDArray[np.bool_],
-) -> None:
-    probabilities = np.empty(logits.shape[1], np.float32)
-    for row in range(len(answers)):
-        text, answer = logits[row], answers[row]
-        named, said = best_of(text), best_of(answer)
-        log_scale = figures[LOG_SCALE]
-        if figures[SEEN] == 0:
-            log_scale = np.log(FIRST_SPREAD * scales[row] / max(text.std(), 1e-6))
-        sharper = np.float32(np.exp(log_scale) / scales[row])  # the stream's scale over the method's
-        if named != said:
-            ratio = np.log(max(answer[said], LEAST)) - np.log(max(answer[named], LEAST))
-            share, count = _share(figures), figures[COUNT]
-            for_answer = np.log(1 - share + share * _lift(recent[TEXT, said] / usual[TEXT, said], count))
-            for_text = np.log(1 - share + share * _lift(recent[TEXT, named] / usual[TEXT, named], count))
-            taken_back[row] = sharper * ratio + WEIGHT * (for_answer - for_text) < 0
-        if not learned[row]:
-            continue
-        for c in range(len(text)):
-            probabilities[c] = sharper * text[c]
-        softmax_in_place(probabilities)
-        forecast = np.float32(0)
-        for c in range(len(text)):
-            forecast += probabilities[c] * recent[TEXT, c] / usual[TEXT, c]
-        of_text = _lift(float(forecast), figures[COUNT])
-        of_answer = _lift(recent[ANSWERS, said] / usual[ANSWERS, said], figures[COUNT])
-        figures[TEXT_EVIDENCE] = _with_forecast(figures[TEXT_EVIDENCE], of_text)
-        figures[ANSWER_EVIDENCE] = _with_forecast(figures[ANSWER_EVIDENCE], of_answer)
-        figures[LOG_SCALE] = next_log_scale(log_scale, figures[SEEN], probabilities[named])
-        figures[SEEN] += 1
-        rate, fading = np.float32(1 / min(figures[SEEN] + PRIOR_IMAGES, USUAL)), np.float32(1 - 1 / RECENT)
-        evenly, rest = np.float32(EVENLY / len(text)), np.float32(1 - EVENLY)
-        for c in range(len(text)):
-            usual[TEXT, c] += rate * (rest * probabilities[c] + evenly - usual[TEXT, c])
-        for c in range(len(text)):
-            recent[TEXT, c] = fading * recent[TEXT, c] + probabilities[c]
-        for c in range(len(text)):
-            usual[ANSWERS, c] += rate * (evenly - usual[ANSWERS, c])
-        for c in range(len(text)):
-            recent[ANSWERS, c] *= fading
-        usual[ANSWERS, said] += rate * rest
-        recent[ANSWERS, said] += 1
-        figures[COUNT] += 1 - figures[COUNT] / RECENT
+def take_in(text: Array, scale: float, answer: Array, named: int, runs: Tables, room: Rooms) -> None:
+    """Let an image count for those that come: what the text says of it (C,) logits, and the answer (C,)."""
+    (sums, recent, shares), (sums_of_answers, recent_of_answers, of_answers), figures = runs
+    probabilities, said, as_it_is = room
+    sharper = _sharper(text, scale, figures)
+    for c in range(len(text)):
+        probabilities[c] = np.float32(sharper) * text[c]
+    softmax_in_place(probabilities)
+    figures[LOG_SCALE] = next_log_scale(np.log(sharper * scale), figures[SEEN], probabilities[named])
+    for c in range(len(text)):
+        said[c] = probabilities[c]
+    learn_context(sums, recent, shares, as_it_is, said, figures[SEEN])
+    for c in range(len(text)):
+        said[c] = answer[c]
+    learn_context(sums_of_answers, recent_of_answers, of_answers, as_it_is, said, figures[SEEN])
+    figures[SEEN] += 1

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
 from trimtab.engine.equations import softmax
+from trimtab.engine.kernels import best_of
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import (
     BEYOND,
@@ -25,16 +26,17 @@ from trimtab.guard.admission import (
     Verdict,
     figures_of,
 )
-from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthReport
+from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthArrays, HealthReport, note
 from trimtab.guard.neighbors import contradicted
 from trimtab.guard.rules import Guard
-from trimtab.guard.runs import Runs
+from trimtab.guard.runs import Runs, Tables, speaks_against, take_in
 from trimtab.guard.unknown import Unknown
 from trimtab.task import Task
 
 _log = logging.getLogger(__name__)
 
 STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
+ASKED = 32  # items that are compared with their neighbors at each look back
 DIARY = 2048  # images whose verdicts are kept
 LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
@@ -62,6 +64,9 @@ class Watch:
         self.doubts: Doubles = np.zeros(0)  # of the images judged last: the probability that they show no class
         self._figures: Doubles = np.zeros((0, 4))
         self._before: Arrays = {}
+        # As compiled loops take them.
+        self._diary = self.verdicts, self.details, self.counts
+        self._health, self._runs = self.health.tables(), self.runs.tables()
 
     def arrays(self) -> Arrays:
         """Everything that is saved."""
@@ -75,61 +80,74 @@ class Watch:
         yield from self.admission.arrays().items()
         yield from (("verdicts", self.verdicts), ("details", self.details), ("counts of verdicts", self.counts))
 
-    def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.int8]:
-        """(B,): the verdict on each image of a block."""
+    def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(B,): whether each image of a block may be learned from."""
         if len(block) > 1:  # of one image nothing can be left half done
             self._before = {name: array.copy() for name, array in self._judging()}
-        verdicts = np.zeros(len(block), np.int8)
-        self._figures = figures_of(block)
-        self.doubts = self.doubts_about(self._figures)
         if self.guard.unknown:
-            verdicts[self.doubts > 0.5] = Verdict.UNKNOWN
-        details = self.admission.judge(block, self._figures, sources, verdicts)
-        _note(block.first, verdicts, details, self.verdicts, self.details, self.counts)
-        return verdicts
+            self._figures = figures_of(block)
+            self.doubts = self.unknown.probabilities(self._figures)
+        else:
+            self.doubts = np.zeros(len(block))
+        return self.admission.judge(block, sources, self.doubts, self._diary)
 
-    def doubts_about(self, figures: Doubles) -> Doubles:
-        """(B,): how probably each image shows none of the classes; 0 where nobody asked."""
-        return self.unknown.probabilities(figures) if self.guard.unknown else np.zeros(len(figures))
+    def doubt_about(self, block: Block) -> float:
+        """How probably a block's only image shows none of the classes; 0 where nobody asked."""
+        return float(self.unknown.probabilities(figures_of(block))[0]) if self.guard.unknown else 0.0
 
-    def answered(
+    def hear(
         self,
         block: Block,
         sources: NDArray[np.int64],
-        answers: list[NDArray[np.intp]],
-        agreed: list[NDArray[np.bool_]],
-    ) -> None:
-        """The answers to a block's images; fewer than there are if it was broken off: then know only those."""
-        done = sum(map(len, answers))
+        rows: slice,
+        parts: Mapping[str, Array],
+        answers: Array,
+        learned: NDArray[np.bool_],
+    ) -> Array:
+        """(n, C): the answers to some images of a block, the text's where the method's are taken back."""
+        agreed = np.ones(len(answers), np.bool_)
+        for part in parts.values():
+            _agree(part, answers, agreed)
+        taken_back = _hear(
+            block.plain,
+            block.logits,
+            block.logit_scales,
+            rows.start,
+            answers,
+            agreed,
+            learned,
+            sources,
+            self.admission.places,
+            self.admission.nearest,
+            self._health,
+            self._runs,
+            self.guard.fall_back,
+            block.first,
+            self.taken_back,
+            self.sources,
+            self.events,
+        )
+        if self.fallen:
+            return zero_shot(block, rows)
+        if not taken_back:
+            return answers
+        steadied = answers.copy()
+        for row in np.flatnonzero(
+            self.taken_back[np.arange(block.first + rows.start, block.first + rows.stop) % DIARY]
+        ):
+            steadied[row] = zero_shot(block, slice(rows.start + row, rows.start + row + 1))[0]
+        return steadied
+
+    def finish(self, block: Block, sources: NDArray[np.int64], done: int) -> None:
+        """So many images of a block were answered; fewer than there are if it was broken off: then know only those."""
         if done < len(block) and len(block) > 1:
             for name, array in self._judging():
                 array[...] = self._before[name]
             block = Block(block.task, block.views[:done], block.first, text=block.text)
             if done:
                 self.judge(block, sources[:done])
-        if not done:
-            return
-        if self.guard.unknown:
+        if self.guard.unknown and done:
             self.unknown.take_in(self._figures)
-        said = answers[0] if len(answers) == 1 else np.concatenate(answers)
-        alike = agreed[0] if len(agreed) == 1 else np.concatenate(agreed)
-        taken_back = self.taken_back[_pages(block.first, block.first + done)]
-        self.health.take_in(block, said, alike, taken_back, self.admission.places, self.admission.nearest)
-        for row in np.flatnonzero(sources[:done] != NO_SOURCE):
-            position = block.first + int(row)
-            if self.verdicts[position % DIARY] == Verdict.LEARNED:
-                self.sources[self.events[LOGGED] % LOG] = position, sources[row]
-                self.events[LOGGED] += 1
-
-    def steadied(self, block: Block, rows: slice, answers: Array, learned: NDArray[np.bool_]) -> Array:
-        """(n, C): the answers to some images of a block, the text's where the method's are taken back."""
-        if not self.guard.fall_back:
-            return answers
-        taken_back = self.runs.take_in(block, rows, answers, learned)
-        self.taken_back[_pages(block.first + rows.start, block.first + rows.stop)] = taken_back
-        if self.fallen:
-            return zero_shot(block, rows)
-        return np.where(taken_back[:, None], zero_shot(block, rows), answers) if taken_back.any() else answers
 
     @property
     def fallen(self) -> bool:
@@ -173,7 +191,7 @@ class Watch:
         classes = np.flatnonzero((bank.sources >= 0).any(axis=1))
         if len(classes) == 0:
             return None
-        count = max(1, STRETCH // bank.sources.shape[1])
+        count = max(1, ASKED // bank.sources.shape[1])
         known = min(int(self.admission.counts[JUDGED]), HELD)
         recent = _pages(max(0, seen - HELD), seen)
         gone = contradicted(
@@ -262,18 +280,53 @@ def _pages(first: int, last: int) -> slice | NDArray[np.int64]:
 
 
 @njit(nogil=True)
-def _note(
+def _agree(part: Array, answers: Array, agreed: NDArray[np.bool_]) -> None:
+    """(n,): whether a part (n, C), too, names what the answers (n, C) name."""
+    for row in range(len(answers)):
+        agreed[row] = agreed[row] and best_of(part[row]) == best_of(answers[row])
+
+
+@njit(nogil=True)
+def _hear(
+    plain: Array,
+    logits: Array,
+    scales: Array,
+    start: int,
+    answers: Array,
+    agreed: NDArray[np.bool_],
+    learned: NDArray[np.bool_],
+    sources: NDArray[np.int64],
+    places: NDArray[np.int64],
+    nearest: NDArray[np.int64],
+    health: HealthArrays,
+    runs: Tables,
+    fall_back: bool,
     first: int,
-    verdicts: NDArray[np.int8],
-    details: Doubles,
-    diary: NDArray[np.int8],
-    diary_details: Doubles,
-    counts: NDArray[np.int64],
-) -> None:
-    for row in range(len(verdicts)):
-        place = (first + row) % len(diary)
-        diary[place], diary_details[place] = verdicts[row], details[row]
-        counts[verdicts[row]] += 1
+    diary: NDArray[np.bool_],
+    log: NDArray[np.int64],
+    events: NDArray[np.int64],
+) -> int:
+    """How many answers (n, C) to a block's images from `start` on are taken back; the diary says which.
+
+    `learned` is of those (n,); logits, scales, sources, places and nearest are of all of the block.
+    """
+    classes, count = answers.shape[1], 0
+    room = np.empty(classes, np.float32), np.empty(classes), np.ones(classes)
+    for row in range(len(answers)):
+        image = start + row
+        text, scale, answer = logits[image], scales[image], answers[row]
+        named, given = best_of(text), best_of(answer)
+        taken_back = fall_back and speaks_against(text, scale, answer, named, given, runs)
+        if fall_back and learned[row]:
+            take_in(text, scale, answer, named, runs, room)
+        diary[(first + image) % len(diary)] = taken_back
+        count += taken_back
+        if places[image] >= 0:  # duplicates have none, and say nothing
+            note(plain[image], named, given, agreed[row], taken_back, places[image], nearest[image], health)
+        if learned[row] and sources[image] != NO_SOURCE:
+            log[events[LOGGED] % len(log)] = first + image, sources[image]
+            events[LOGGED] += 1
+    return count
 
 
 def zero_shot(block: Block, rows: slice) -> Array:
