@@ -12,7 +12,7 @@ from trimtab import Guard, Stream, Task, TrimtabError
 from trimtab.engine import state_io
 from trimtab.engine.equations import softmax
 from trimtab.engine.state_io import VERSION, read_state
-from trimtab.engine.state_upgrades import GONE, NEW
+from trimtab.engine.state_upgrades import GONE, NEW, NEW_OF_METHOD
 from trimtab.serve import Request, StreamSettings, Tenant
 
 GOLDEN = Path(__file__).parent / "golden" / "states-1"
@@ -64,7 +64,7 @@ def test_an_older_state_keeps_all_it_holds(name, tmp_path):
     for array_name in missing:
         begins = fresh[array_name.removeprefix("good.")]
         assert np.array_equal(np.broadcast_to(begins, live[array_name].shape), live[array_name]), array_name
-    assert {each.removeprefix("good.") for each in missing} <= NEW | {"state.sources"}
+    assert {each.removeprefix("good.") for each in missing} <= NEW | set().union(*NEW_OF_METHOD.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -113,7 +113,7 @@ def test_a_state_of_format_3_loses_only_its_runs(name, tmp_path):
     for array_name in saved.arrays.keys() - GONE:
         assert np.array_equal(live[array_name], saved.arrays[array_name]), array_name
     assert saved.arrays.keys() >= GONE
-    assert all(each.startswith("guard.runs.") for each in live.keys() - saved.arrays.keys())
+    assert all(each.startswith(("guard.runs.", "state.memory.habit")) for each in live.keys() - saved.arrays.keys())
     twin = stream.copy()
     together = stream.run(IMAGES[40:]).probabilities
     alone = np.stack([twin.step(image).probabilities for image in IMAGES[40:]])

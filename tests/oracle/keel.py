@@ -47,28 +47,27 @@ class Fit:
         self.precision = np.linalg.inv(covariance)
         self.length = float(np.mean([x @ self.precision @ x for x in centered]))
         cosines = np.array([text @ x - (text @ x).mean() for x in memory])
-        self.named = cosines.argmax(axis=1)
         logits = sharpened(cosines, 0.55)
-        self._discriminate(centered, np.array([softmax(row) for row in logits]))
-        habit = min(1, 2 * (1 - self.agreement)) * cosines.mean(axis=0)
-        logits = sharpened(cosines - habit, 0.55)
+        self._discriminate(centered, np.array([softmax(row) for row in logits]), cosines)
+        self.habit = min(1, 2 * (1 - self.agreement)) * cosines.mean(axis=0)
+        logits = sharpened(cosines - self.habit, 0.55)
         posteriors = np.array([softmax(row) for row in logits])
         for _ in range(4):
-            scores = self._discriminate(centered, posteriors)
+            scores = self._discriminate(centered, posteriors, logits)
             logits = sharpened(logits, between(self.agreement, 0.55, 0.9))
             for i in range(images):
                 known = softmax(logits[i]) @ self.reliability
                 posteriors[i] = softmax(logits[i] + strength * known * scores[i])
         self._count(centered, posteriors)
 
-    def _discriminate(self, centered: Doubles, posteriors: Doubles) -> Doubles:
+    def _discriminate(self, centered: Doubles, posteriors: Doubles, text: Doubles) -> Doubles:
         """(n, C): the discriminants of the remembered images, and how often they name what the text names."""
         self._count(centered, posteriors)
         scores = np.empty_like(posteriors)
         for i in range(len(scores)):
             for c in range(scores.shape[1]):
                 scores[i, c] = self._without(centered[i], c, posteriors[i, c])
-        self.agreement = float(np.mean(scores.argmax(axis=1) == self.named))
+        self.agreement = float(np.mean(scores.argmax(axis=1) == text.argmax(axis=1)))
         return scores
 
     def _count(self, centered: Doubles, posteriors: Doubles) -> None:
@@ -134,7 +133,8 @@ def run_whitened(
             remembered = int(scores.argmax())
             for_memory += (float(np.mean(named_by[n] == remembered)) - for_memory) / recent
             asked = min(asked + 1, 100)
-            alike += (float(best == remembered) - alike) / asked
+            fresh = int((text @ x - fit.habit).argmax())
+            alike += (float(fresh == remembered) - alike) / asked
         ring.append(x)
         if n + 1 == next_fit:
             held = ring[-memory_slots:]

@@ -34,6 +34,7 @@ class WhitenedMemory(OwnArrays):
         self.weights: Array = np.zeros((classes, dim), np.float32)
         self.offsets: Array = np.zeros(classes, np.float32)
         self.reliability: Array = np.zeros(classes, np.float32)
+        self.habit: Array = np.zeros(classes, np.float32)  # of the text's cosines
         self.figures = np.array([0.0, FIRST_FIT, 0.0])
         self._block: Block | None = None
         self._scores: Array = np.zeros((0, classes), np.float32)
@@ -46,6 +47,7 @@ class WhitenedMemory(OwnArrays):
             "weights": self.weights,
             "offsets": self.offsets,
             "reliability": self.reliability,
+            "habit": self.habit,
             "figures": self.figures,
         }
 
@@ -59,7 +61,9 @@ class WhitenedMemory(OwnArrays):
         figures = self.figures.copy()
         place = int(figures[SEEN]) % len(self.features)
         row, source = self.features[place].copy(), self.sources[place]
-        model = (self.weights, self.offsets, self.reliability) if figures[SEEN] + 1 == figures[NEXT_FIT] else ()
+        model = (
+            (self.weights, self.offsets, self.reliability, self.habit) if figures[SEEN] + 1 == figures[NEXT_FIT] else ()
+        )
         fitted = [array.copy() for array in model]
 
         def put_back() -> None:
@@ -129,6 +133,7 @@ class WhitenedMemory(OwnArrays):
         memory = self.features[: min(seen, slots)]
         found = fit_classes(memory, memory @ self._text.T, self._strength)
         self.weights[:], self.offsets[:], self.reliability[:] = found.weights, found.offsets, found.reliability
+        self.habit[:] = found.habit
         wait = _wait(seen, len(memory), memory.shape[1], slots)
         self.figures[NEXT_FIT], self.figures[AGREEMENT] = seen + wait, found.agreement
 

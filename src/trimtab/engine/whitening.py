@@ -21,7 +21,6 @@ Everything starts from the text alone each time, so it is a function of the memo
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.equations import softmax
@@ -119,7 +118,8 @@ class Classes(NamedTuple):
     weights: Array  # (C, d)
     offsets: Array  # (C,)
     reliability: Array  # (C,): r_c, 0 for a class that nothing is known of
-    agreement: float  # share of the remembered images that text and discriminant name alike
+    habit: Array  # (C,): what is taken off the text's cosines
+    agreement: float  # share of the remembered images that this text and the discriminants name alike
 
 
 def fit_classes(memory: Array, cosines: Array, strength: float) -> Classes:
@@ -127,22 +127,20 @@ def fit_classes(memory: Array, cosines: Array, strength: float) -> Classes:
     mean = memory.mean(axis=0)
     whitening = _Whitening(memory - mean, (ROUNDS + 2) * cosines.shape[1])
     text = cosines - cosines.mean(axis=1, keepdims=True)
-    named = text.argmax(axis=1)
     scores, believed = _left_out(softmax(_sharpened(text, FIRST_CONFIDENCE)), whitening)
-    agreement = _share_alike(scores, named)
-    text -= np.float32(min(1.0, HABIT * (1 - agreement))) * text.mean(axis=0)
-    text = _sharpened(text, FIRST_CONFIDENCE)
+    habit = np.float32(min(1.0, HABIT * (1 - _share_alike(scores, text)))) * text.mean(axis=0)
+    text = _sharpened(text - habit, FIRST_CONFIDENCE)
     posteriors = softmax(text)
     for _ in range(ROUNDS):
         scores, believed = _left_out(posteriors, whitening)
-        agreement = _share_alike(scores, named)
+        agreement = _share_alike(scores, text)
         text = _sharpened(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE))
         known = softmax(text) @ believed.reliability
         posteriors = softmax(text + np.float32(strength) * known[:, None] * scores)
     said = whitening(posteriors)
     believed = _believed(posteriors, said.squares, whitening.length)
     directions = whitening.directions(said) * believed.inverse_counts[:, None]
-    return Classes(directions, -believed.squares / 2 - directions @ mean, believed.reliability, agreement)
+    return Classes(directions, -believed.squares / 2 - directions @ mean, believed.reliability, habit, agreement)
 
 
 def _left_out(posteriors: Array, whitening: _Whitening) -> tuple[Array, "_Believed"]:
@@ -157,8 +155,9 @@ def _left_out(posteriors: Array, whitening: _Whitening) -> tuple[Array, "_Believ
     return scores, believed
 
 
-def _share_alike(scores: Array, named: NDArray[np.intp]) -> float:
-    return float((scores.argmax(axis=1) == named).mean())
+def _share_alike(scores: Array, text: Array) -> float:
+    """Share of the images that text and discriminants name alike."""
+    return float((scores.argmax(axis=1) == text.argmax(axis=1)).mean())
 
 
 class _Believed(NamedTuple):

@@ -38,7 +38,9 @@ from trimtab.methods.facts import CACHE, MethodInfo
 from trimtab.methods.mcp import MCP, MCPState
 from trimtab.task import Task
 
-ODDS = 1.4  # exponent of the odds by which the answers' confidence is corrected; found on nine of eighteen stores
+# The answers' odds over the text's: a logarithm, and an exponent of what memory and retrieval show. Found on nine of
+# eighteen stores.
+BETTER, ODDS = 0.8, 1.6
 WITNESSED = (0.85, 1.05)  # the witnesses' support for the memory over that for the text: from nothing to full weight
 
 # Places in the array of figures.
@@ -64,17 +66,17 @@ class Reputation:
         return float(_witness(self.figures))
 
     def learn(
-        self, text: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
+        self, text: Array, unused: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
     ) -> tuple[Doubles, Doubles]:
-        """Take in n images: text logits, discriminants and what MCP's prototypes and retrieval say, (n, C) each.
+        """Take in n images, (n, C) each: text logits, the same less their habit, discriminants, MCP's two other parts.
 
         (n,): trust times witness as each image finds them, learned from those before it; and the factor, as a
         logarithm, on the odds that an answer is right.
         """
         found, odds = np.empty(len(text)), np.empty(len(text))
         sides = np.stack([part.argmax(axis=1) for part in witnesses], axis=1)
-        named, remembered = text.argmax(axis=1), scores.argmax(axis=1)
-        _learn(self.figures, named, remembered, sides, memory.fitted, memory.agreement, found, odds)
+        named, fresh, remembered = text.argmax(axis=1), unused.argmax(axis=1), scores.argmax(axis=1)
+        _learn(self.figures, named, fresh, remembered, sides, memory.fitted, memory.agreement, found, odds)
         return found, odds
 
 
@@ -190,7 +192,9 @@ class Keel(CacheMethod, WeighedMethod):
     def _learned(self, block: Block, rows: slice, parts: dict[str, Array], state: KeelState) -> Array:
         """(n, C): what the memory says of images that no fit divides; then it remembers them."""
         memory, witnesses = state.memory, [parts["prototype"], parts["retrieval"]]
-        worth, odds = state.reputation.learn(block.logits[rows], memory.scores(rows), witnesses, memory)
+        text = block.logits[rows]
+        unused = text - block.logit_scales[rows, None] * memory.habit
+        worth, odds = state.reputation.learn(text, unused, memory.scores(rows), witnesses, memory)
         if block.sure is not None:
             stated = np.clip(block.sure[rows], 0.01, 0.99)
             block.sure[rows] = 1 / (1 + np.exp(-odds) * (1 - stated) / stated)
@@ -205,7 +209,7 @@ class Keel(CacheMethod, WeighedMethod):
 
 @njit(nogil=True)
 def _reached(figures: Doubles, expected: float) -> float:
-    """How often the memory names a new image as the text does."""
+    """How often the memory names a new image as the text, less its habit, does."""
     asked, alike = figures[ASKED], figures[ALIKE]
     return (10 * 0.65 * expected + asked * alike) / (10 + asked)  # ten doubtful images to begin with
 
@@ -225,18 +229,19 @@ def _witness(figures: Doubles) -> float:
 def _log_odds(figures: Doubles, expected: float) -> float:
     """How much likelier than the text's confidence says an answer is right, as the logarithm of a factor on the odds.
 
-    Retrieval and memory learn in different ways. That they agree more often than memory and text shows what the text
-    does not see; that they agree less often shows a text that is too sure of itself.
+    Retrieval and memory learn in different ways. That they agree nearly as often as memory and text (less its habit, as
+    the memory has it) shows what the text alone does not see; that they agree less often shows a text that is too sure.
     """
     backed = min(max(figures[BACKED], 0.02), 0.98)
     reached = min(max(_reached(figures, expected), 0.02), 0.98)
-    return ODDS * (np.log(backed / (1 - backed)) - np.log(reached / (1 - reached)))
+    return BETTER + ODDS * (np.log(backed / (1 - backed)) - np.log(reached / (1 - reached)))
 
 
 @njit(nogil=True)
 def _learn(
     figures: Doubles,
     named: NDArray[np.intp],
+    fresh: NDArray[np.intp],
     remembered: NDArray[np.intp],
     sides: NDArray[np.intp],
     fitted: bool,
@@ -249,7 +254,7 @@ def _learn(
         found[image] = _trust(figures, expected) * _witness(figures)
         recent = min(figures[SEEN], 200.0) + 20.0
         for_text, for_memory = (sides[image] == named[image]).mean(), (sides[image] == remembered[image]).mean()
-        alike = 1.0 if named[image] == remembered[image] else 0.0
+        alike = 1.0 if fresh[image] == remembered[image] else 0.0
         figures[FOR_TEXT] += (for_text - figures[FOR_TEXT]) / recent
         if fitted:
             backed = 1.0 if sides[image, 1] == remembered[image] else 0.0
