@@ -7,6 +7,7 @@ from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from oracle.keel import run_whitened
 from trimtab import MCP, Keel, Stream, Task, TrimtabError
 from trimtab.engine.equations import softmax
+from trimtab.engine.whitened import _wait
 from trimtab.study.metrics import score
 
 TEMPERED = MCP()  # the MCP inside Keel, which finds its logit scale
@@ -41,6 +42,14 @@ def test_the_memory_equals_the_plain_twin(clip_like, memory_slots):
     expected = run_whitened(features, task.text_prototypes, logits, witnesses, memory_slots=memory_slots)
     assert np.ptp(expected[100:], axis=1).max() > 0.1, "the memory must have spoken"
     np.testing.assert_allclose(parts["whitened"], expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("seen", "dim", "expected"),
+    [(100, 1280, 30), (1000, 96, 256), (5000, 512, 512), (5000, 1280, 1600), (5000, 4096, 2048)],
+)
+def test_a_fit_waits_for_growth_or_until_it_is_paid_for_but_no_longer_than_a_turn(seen, dim, expected):
+    assert _wait(seen, min(seen, 2048), dim, 2048) == expected
 
 
 def test_the_first_parts_are_mcps(clip_like):

@@ -141,6 +141,6 @@ def run_whitened(
             turn = (n + 1) % memory_slots if n + 1 > memory_slots else 0
             fit = Fit(np.roll(np.array(held), turn, axis=0), text, strength)  # in the ring's order
             narrow, long = sorted((len(held), images.shape[1]))
-            paid = narrow * narrow * long // 2**20
+            paid = narrow * narrow * long // 2**21
             next_fit += min(max(1, paid, min(int(0.3 * (n + 1)), max(256, images.shape[1]))), memory_slots)
     return np.array(found)

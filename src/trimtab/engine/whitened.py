@@ -18,7 +18,7 @@ from trimtab.engine.whitening import fit_classes
 FIRST_FIT = 16  # images
 GROWTH = 0.3  # the next fit, as a share of the images seen
 LONGEST_WAIT = 256  # images between two fits, or as many as dimensions; but see below
-FIT_PER_IMAGE = 1 << 20  # multiplications of a fit's covariance per image that it waits: the more it costs, the rarer
+FIT_PER_IMAGE = 1 << 21  # multiplications of a fit's covariance per image that it waits: the more it costs, the rarer
 
 SEEN, NEXT_FIT, AGREEMENT = range(3)  # places in the array of figures
 

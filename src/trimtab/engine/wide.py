@@ -24,7 +24,7 @@ from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
 
 WIDE = 16_384  # classes, from which on a bank is wide
-FIRST_ROOM = 256  # classes that get slots before the first growth
+FIRST_ROOM = 1 << 30  # bytes of slots before the first growth: addresses, which take memory when they are written to
 WRITES_PER_IMAGE = 3  # classes that one image may open at most: its own, the vote's, and the one after reflection
 BLOCKS_OF_LOGITS = 24  # (C, block) arrays of float32 that are alive at once, measured; for the estimate of memory
 
@@ -94,7 +94,7 @@ class WideBank(Bank):
         self.rows: Array = np.zeros((0, slots, dim), np.float32)
         self.grams: Array = np.zeros((0, slots, slots), np.float32)
         self.used: Array = np.zeros((0, slots), np.float32)  # occupied, by row
-        self.make_room(FIRST_ROOM)
+        self.make_room(min(classes, max(1, FIRST_ROOM // (4 * slots * dim))))
 
     @property
     def features(self) -> ByClass:  # type: ignore[override]

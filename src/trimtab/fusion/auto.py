@@ -70,7 +70,6 @@ class AutoWeights:
         self.sharpness = TextSharpness(classes)
         self.context = Context(classes, ordered=ordered)
         self.loudness = new_loudness()
-        self._room: Array = np.empty((0, count, classes), np.float32)
         self._learned = _Learned(
             self.habit,
             self.habit_weight,
@@ -93,12 +92,14 @@ class AutoWeights:
 
         What was just there counts only for an image that comes next, not for one that somebody asks about.
         """
-        logs, weighed = self._logs({name: part[None] for name, part in parts.items()})
-        unbiased, fused, answer = np.empty_like(logs[0]), np.empty_like(weighed[0]), np.empty_like(weighed[0])
+        given, weighed = self._given({name: part[None] for name, part in parts.items()})
+        fused, answer = np.empty_like(weighed[0]), np.empty_like(weighed[0])
+        logs = np.empty((len(given), len(answer)), np.float32)
         learned, expected = self._learned, np.ones(len(answer))
         if comes_next and len(learned.recent):
             expect(learned.sums, learned.recent, learned.shares, expected)
-        _combine(weighed[0], self.habits, self._forces(), learned, expected, logs[0], unbiased, fused, answer)
+        _logs(given, 0, logs)
+        _combine(weighed[0], self.habits, self._forces(), learned, expected, logs, np.empty_like(logs), fused, answer)
         return answer
 
     def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
@@ -110,12 +111,12 @@ class AutoWeights:
         self, parts: Mapping[str, Array], sure: Doubles | None = None, learned: NDArray[np.bool_] | None = None
     ) -> Array:
         """(B, C): `step` for the images of a block, one after the other; of those not `learned` from, the answer."""
-        logs, weighed = self._logs(parts)
+        given, weighed = self._given(parts)
         answers: Array = np.empty_like(weighed)
         wanted = np.full(len(answers), np.nan) if sure is None else sure
         marks = np.ones(len(answers), np.bool_) if learned is None else learned
         usual_margin = self.sharpness.usual_margin
-        _walk(logs, weighed, wanted, self.shares, self.habits, self._learned, usual_margin, marks, answers)
+        _walk(given, weighed, wanted, self.shares, self.habits, self._learned, usual_margin, marks, answers)
         return answers
 
     def arrays(self) -> Arrays:
@@ -143,18 +144,13 @@ class AutoWeights:
     def _forces(self) -> NDArray[np.float64]:
         return loops.forces(self.shares, self.spread, self._trusts(), self.seen[0])
 
-    def _logs(self, parts: Mapping[str, Array]) -> tuple[Array, Array]:
-        """(B, P, C): the parts to be weighed, soon their logarithms; (B, C): the logarithms of the others, summed."""
-        images, classes = parts[self.parts[0]].shape
-        if len(self._room) != images:  # else its memory serves again: fresh memory costs as much as the sums
-            self._room = np.empty((images, len(self.parts), classes), np.float32)
-        logs = self._room
-        for row, name in enumerate(self.parts):
-            np.maximum(parts[name], LEAST, out=logs[:, row])
-        weighed: Array = np.zeros((images, classes), np.float32)
+    def _given(self, parts: Mapping[str, Array]) -> tuple[tuple[Array, ...], Array]:
+        """(B, C) each: the parts to be weighed; and the logarithms of the others, summed."""
+        given = tuple(np.ascontiguousarray(parts[name], np.float32) for name in self.parts)
+        weighed: Array = np.zeros(given[0].shape, np.float32)
         for name in self._weighed:
             weighed += np.log(np.maximum(parts[name], LEAST))
-        return logs, weighed
+        return given, weighed
 
 
 class _Learned(NamedTuple):
@@ -173,6 +169,15 @@ class _Learned(NamedTuple):
 
 
 @njit(nogil=True)
+def _logs(parts: tuple[Array, ...], row: int, logs: Array) -> None:
+    """The logarithms (P, C) of one image's parts."""
+    for part in range(len(parts)):
+        given, out = parts[part][row], logs[part]
+        for c in range(len(out)):
+            out[c] = log(max(given[c], LEAST))
+
+
+@njit(nogil=True)
 def _combine(
     weighed: Array,
     habits: Doubles,
@@ -188,9 +193,6 @@ def _combine(
     and without their habits; their product (C,), which the stream learns from; and the answer (C,), which also knows
     the context and is as loud as it should be.
     """
-    for part in range(len(logs)):
-        for c in range(len(fused)):
-            logs[part, c] = log(logs[part, c])
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
     for c in range(len(fused)):
@@ -220,7 +222,7 @@ def _learn(logs: Array, unbiased: Array, fused: Array, learned: _Learned, usual_
 
 @njit(nogil=True)
 def _walk(
-    logs: Array,
+    parts: tuple[Array, ...],
     weighed: Array,
     sure: Doubles,
     shares: Doubles,
@@ -230,15 +232,18 @@ def _walk(
     learned_from: NDArray[np.bool_],
     answers: Array,
 ) -> None:
-    """Combine each image of a block (B, P, C) and learn from it before the next; `sure` is NaN where nobody knows."""
-    unbiased, fused = np.empty_like(logs[0]), np.empty_like(answers[0])
-    said, expected = np.empty(answers.shape[1]), np.ones(answers.shape[1])
-    for row in range(len(logs)):
-        trusted = loops.trusts(learned.agreement, logs.shape[2])
+    """Combine each image of a block and learn from it before the next; `sure` is NaN where nobody knows."""
+    images, classes = answers.shape
+    logs = np.empty((len(parts), classes), np.float32)  # of one image: it stays in the processor's cache
+    unbiased, fused = np.empty_like(logs), np.empty_like(answers[0])
+    said, expected = np.empty(classes), np.ones(classes)
+    for row in range(images):
+        trusted = loops.trusts(learned.agreement, classes)
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
         if len(learned.recent):
             expect(learned.sums, learned.recent, learned.shares, expected)
-        _combine(weighed[row], habits, force, learned, expected, logs[row], unbiased, fused, answers[row])
+        _logs(parts, row, logs)
+        _combine(weighed[row], habits, force, learned, expected, logs, unbiased, fused, answers[row])
         if not learned_from[row]:
             continue
         if len(learned.recent):
@@ -246,4 +251,4 @@ def _walk(
                 said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
             learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
         learn_loudness(learned.loudness, answers[row], sure[row], learned.seen[0])
-        _learn(logs[row], unbiased, fused, learned, usual_margin)
+        _learn(logs, unbiased, fused, learned, usual_margin)

@@ -82,6 +82,9 @@ def weigh(
     """
     parts, classes = logs.shape
     total_weight = max(total_of(habit_weight), 1e-9)
+    rarity = np.empty(classes)
+    for c in range(classes):  # one division for all parts
+        rarity[c] = 1 / (habit_weight[c] + WARM_UP)
     scores[:] = 0
     for part in range(parts):
         row, own, result = logs[part], habit[part], unbiased[part]
@@ -90,7 +93,7 @@ def weigh(
         taken_off, factor = habits[part], np.float32(force[part])
         for c in range(classes):
             row[c] -= mean
-            result[c] = row[c] - np.float32(taken_off * (own[c] + usual) / (habit_weight[c] + WARM_UP))
+            result[c] = row[c] - np.float32(taken_off * (own[c] + usual) * rarity[c])
             scores[c] += factor * result[c]
     highest = highest_of(scores)
     for c in range(classes):
