@@ -36,7 +36,7 @@ class Express:
 
 def _stream(scope: Scope) -> str | None:
     """The stream that pictures are posted to, if that is what a request does."""
-    if scope["type"] != "http" or scope["method"] not in ROUTE.methods:
+    if scope["type"] != "http" or scope["method"] != "POST":
         return None
     found = ROUTE.path_regex.match(scope["path"])
     return found["stream"] if found and NAME.fullmatch(found["stream"]) else None
