@@ -277,6 +277,18 @@ def test_slow_clients_are_cut_off_and_vanished_ones_harm_nobody(tmp_path):
             assert read_answer(patient)[0] == 0
 
 
+def test_a_head_without_an_end_is_cut_off_and_a_large_one_is_not(tmp_path):
+    with served(tmp_path) as address:
+        host, port = address.removeprefix("http://").split(":")
+        start = f"GET /v2/health/live HTTP/1.1\r\nHost: {host}:{port}\r\nX-Long: ".encode()
+        assert send(address, start + b"a" * 40_000 + b"\r\n\r\n")[0] == 200
+        with socket.create_connection((host, int(port)), timeout=10) as endless:
+            endless.sendall(start)
+            with pytest.raises(ConnectionError):
+                endless.sendall(b"a" * (64 << 20))
+        assert send(address, f"GET /v2/health/live HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())[0] == 200
+
+
 def test_an_encoder_that_fails_is_said_and_the_next_picture_is_answered(tmp_path):
     encoder = ColorEncoder()
     with TestClient(made(tmp_path, encoder=encoder), base_url="http://localhost") as server:

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 import trimtab
 from trimtab.errors import TrimtabError
 from trimtab.serve.access import Access
+from trimtab.serve.express import Express
 from trimtab.serve.front import Front
 from trimtab.serve.hub import Hub
 from trimtab.serve.limits import MEGABYTE, HeldBytes, Limits
@@ -61,6 +62,7 @@ def make_app(
     app.add_exception_handler(TrimtabError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
+    app.add_middleware(Express, service=app.state.service)
     app.add_middleware(Front, access=access, limits=limits, metrics=metrics, held=held, own_machine=access.is_open)
     if page:
         from trimtab.serve.page import add_page

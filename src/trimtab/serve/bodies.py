@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from trimtab.serve.problems import Problem
@@ -62,8 +63,11 @@ async def pictures_of(request: Request, most: int) -> Pictures:
 
 
 async def _from_form(request: Request, most: int) -> Pictures:
-    async with request.form(max_files=most + 1, max_fields=64) as form:
-        files = [await value.read() for _, value in form.multi_items() if isinstance(value, UploadFile)]
+    try:
+        async with request.form(max_files=most + 1, max_fields=64) as form:
+            files = [await value.read() for _, value in form.multi_items() if isinstance(value, UploadFile)]
+    except HTTPException as error:
+        raise Problem(error.status_code, f"{error.detail.rstrip('.')}.") from None
     return Pictures(files, True, {})
 
 

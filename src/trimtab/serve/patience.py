@@ -1,6 +1,7 @@
-"""Patience: how long a client may take to send a request's head, and to take its answer.
+"""Patience: how long a client may take to send a request's head, how large that may be, and how long an answer waits.
 
-Uvicorn waits for as long as it takes, so a few slow clients could hold all connections, or the memory of large answers.
+Uvicorn waits for as long as it takes, so a few slow clients could hold all connections, or the memory of large answers;
+and with httptools it takes heads of any size.
 (Bodies have a limit of their own, in `limits`.)
 """
 
@@ -8,6 +9,8 @@ import asyncio
 from typing import Any
 
 from trimtab.serve.limits import Limits
+
+LARGEST_HEAD = 1 << 16  # bytes; what other servers take, or more
 
 
 def impatient(protocol: Any, limits: Limits) -> Any:
@@ -17,6 +20,7 @@ def impatient(protocol: Any, limits: Limits) -> Any:
         """One connection."""
 
         _head: asyncio.TimerHandle | None = None  # while no request has begun, or the head of one is not whole
+        _head_bytes: int | None = None  # so many of a head have come, while it is not whole
         _stuck: asyncio.TimerHandle | None = None  # while the client takes nothing of what waits for it
 
         def connection_made(self, transport: Any) -> None:
@@ -30,6 +34,18 @@ def impatient(protocol: Any, limits: Limits) -> Any:
             super().data_received(data)
             if self.cycle is not before:  # a whole head has come
                 self._cancel("_head")
+            if self._head_bytes is not None:
+                self._head_bytes += len(data)
+                if self._head_bytes > LARGEST_HEAD:
+                    self.transport.abort()
+
+        def on_message_begin(self) -> None:
+            self._head_bytes = 0
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._head_bytes = None
+            super().on_headers_complete()
 
         def pause_writing(self) -> None:
             super().pause_writing()
