@@ -149,7 +149,7 @@ class AutoWeights:
             self._room = np.empty((images, len(self.parts), classes), np.float32)
         logs = self._room
         for row, name in enumerate(self.parts):
-            np.maximum(parts[name], LEAST, out=logs[:, row])
+            logs[:, row] = parts[name]
         weighed: Array = np.zeros((images, classes), np.float32)
         for name in self._weighed:
             weighed += np.log(np.maximum(parts[name], LEAST))
@@ -189,7 +189,7 @@ def _combine(
     """
     for part in range(len(logs)):
         for c in range(len(fused)):
-            logs[part, c] = log(logs[part, c])
+            logs[part, c] = log(max(logs[part, c], LEAST))
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
     for c in range(len(fused)):
