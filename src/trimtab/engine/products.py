@@ -65,7 +65,7 @@ def _mostly_full(held: Array) -> bool:
     count = np.float32(0)
     for slot in range(len(held)):
         count += held[slot]
-    return count > MOSTLY_FULL * len(held)
+    return bool(count > MOSTLY_FULL * len(held))
 
 
 @njit(nogil=True)
