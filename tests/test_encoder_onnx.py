@@ -145,6 +145,9 @@ def test_convolutions_are_calibrated(resnet, tmp_path):
     exact, small = (run_session(open_session(tmp_path / name), {"pixels": pixels}) for name in ("fp32", "int8"))
     cosines = (exact * small).sum(axis=1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(small, axis=1)
     assert 0.9 < cosines.min() < 1 - 1e-6
+    np.testing.assert_allclose(
+        small.mean(axis=0), exact.mean(axis=0), rtol=1e-4, atol=1e-4
+    )  # what rounding shifts is given back
 
 
 def test_eight_bits_that_agree_badly_are_not_written(exported, pictures, tmp_path, monkeypatch):

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from trimtab.engine import kernels
+from trimtab.engine.block import scaled_softmax
+from trimtab.engine.products import slot_products
 
 CLASSES, SLOTS, IMAGES, DIM = 5, 7, 9, 6
 
@@ -64,13 +66,20 @@ def test_row_entropies():
     np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-15)
 
 
-def test_softmax_rows():
-    logits = np.random.default_rng(1).normal(scale=10, size=(20, 11)).astype(np.float32)
-    exact = logits.astype(np.float64)
+@pytest.mark.parametrize("views", [1, 3])
+def test_scaled_softmax(views):
+    random = np.random.default_rng(1)
+    cosines = random.uniform(-1, 1, (20, views, 11)).astype(np.float32)
+    scales = random.uniform(1, 30, 20).astype(np.float32)
+    every = cosines * scales[:, None, None]
+    logits = np.empty((20, 11), np.float32)
+    exact = every[:, 0].astype(np.float64)
     probabilities = np.exp(exact - exact.max(axis=1, keepdims=True))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     out, entropies, best = np.empty_like(logits), np.empty(20, np.float32), np.empty(20, np.intp)
-    kernels.softmax_rows(logits, out, entropies, best)
+    scaled_softmax(cosines, scales, logits, out, entropies, best)
+    np.testing.assert_array_equal(cosines, every)
+    np.testing.assert_array_equal(logits, every[:, 0])
     np.testing.assert_allclose(out, probabilities, rtol=1e-6, atol=1e-12)
     np.testing.assert_allclose(entropies, -(probabilities * np.log(probabilities)).sum(axis=1), rtol=1e-5)
     assert (best == logits.argmax(axis=1)).all()
@@ -142,3 +151,17 @@ def test_penalties_are_added_and_taken_back(stored):
     np.testing.assert_allclose(out, expected, atol=1e-6)
     kernels.add_penalties(products, occupied, 5, np.float32(-0.5), np.float32(2), *arguments)
     np.testing.assert_allclose(out, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [1, 4, 7])
+def test_products_of_one_image_with_every_slot(classes):
+    """Full, half empty and empty classes, in pairs and alone; what an empty slot holds does not count."""
+    random = np.random.default_rng(classes)
+    items, image = random.normal(size=(classes, SLOTS, 33)).astype(np.float32), random.normal(size=33)
+    image = image.astype(np.float32)
+    occupied = np.ones((classes, SLOTS), np.float32)
+    occupied[: classes // 2, 2] = 0
+    occupied[-1, 3:] = 0
+    out = np.full((classes, SLOTS, 1), np.nan, np.float32)
+    slot_products(items, occupied, image, out)
+    np.testing.assert_allclose(out[:, :, 0], occupied * (items @ image), rtol=1e-5, atol=1e-5)

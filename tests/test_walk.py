@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gentle import gentle_stream
-from trimtab import DMN, MCP, TDA, Keel, Stream
+from trimtab import DMN, MCP, TDA, Keel, Stream, ZeroShot, ZeroVote
 from trimtab.methods.base import Method
 
 WALKED: dict[str, tuple[type[Method], dict[str, Any]]] = {
@@ -20,6 +20,8 @@ WALKED: dict[str, tuple[type[Method], dict[str, Any]]] = {
     "tda, plain": (TDA, {"query": "plain", "negative_slots": 0}),
     "dmn": (DMN, {"memory_slots": 3}),
     "keel": (Keel, {}),
+    "zero-shot": (ZeroShot, {}),
+    "zero": (ZeroVote, {"view_fraction": 0.5, "fusion": (1.0, 1.0, 1.0)}),
 }
 
 
@@ -85,6 +87,9 @@ def test_a_single_image_finds_the_products_that_a_block_finds() -> None:
         stream.state.open(block)
         expected = np.einsum("ckd,d->ck", bank.features, block.queries[0])
         np.testing.assert_allclose(bank.products[:, :, 0], expected, atol=1e-6)
+        (alone,) = stream._blocks(features[149:])  # which has to multiply with the text itself
+        stream.state.scale_logits(alone)
+        np.testing.assert_array_equal(block.logits, alone.logits)
         bank.forget(np.arange(0, 150, 2))
 
 

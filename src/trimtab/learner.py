@@ -18,7 +18,7 @@ from trimtab.task import Task
 
 # Of n images: parts and their fusion (n, C), and the probabilities (n,) that no class is shown.
 Answers = tuple[dict[str, Array], Array, Doubles]
-NOT_LEARNED = np.zeros(1, np.bool_)
+LEARNED, NOT_LEARNED = np.ones(1, np.bool_), np.zeros(1, np.bool_)  # of a single image
 
 
 class Learner:
@@ -52,7 +52,7 @@ class Learner:
         for stretch in self._stretches(views):
             for block in self._blocks(stretch):
                 if watch is None:
-                    yield from self._learn(block, np.ones(len(block), np.bool_))
+                    yield from self._learn(block, LEARNED if len(block) == 1 else np.ones(len(block), np.bool_))
                 else:
                     yield from self._learn_some(block, sources[block.first - start :][: len(block)], watch)
             self._look_back()
@@ -64,7 +64,7 @@ class Learner:
         if walked is not None:
             self.state.count_block(block)
             fused = self.fusion.walk(walked, block.sure, learned)
-            self._seen += len(block)
+            self._seen[0] += len(block)
             self._whole = True
             yield walked, fused, np.zeros(len(block))
             return

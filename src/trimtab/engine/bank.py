@@ -22,7 +22,6 @@ from trimtab.engine import door, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.followers import Follower, Overwritten
-from trimtab.engine.products import slot_products
 from trimtab.errors import TrimtabError
 
 
@@ -95,24 +94,25 @@ class Bank:
 
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot and with each other."""
-        classes, slots, dim = self.features.shape
-        self._block, queries = block, block.queries
+        self._block = block
         if self.products.shape[2] != len(block) or not self._readouts:
             self._make_room(len(block))
-        if len(block) == 1:
-            slot_products(self.features, self.occupied, queries[0], self.products)
+        self._compiled = slots = self._slots_of(block)
+        if len(block) > 1:
+            np.matmul(self._flat_features, block.queries.T, out=self._flat_products)
+            for readouts in self._readouts:
+                door.open_tables(slots, readouts)
         else:
-            features = self.features.reshape(classes * slots, dim)
-            np.matmul(features, queries.T, out=self.products.reshape(classes * slots, len(block)))
-        self._compiled = self._slots_of(block)
-        for readouts in self._readouts:
-            door.open_tables(self._compiled, readouts)
+            for readouts in self._readouts:
+                door.open_one(slots, readouts)
         for other in self._others:
             other.open()
 
     def _make_room(self, images: int) -> None:
         """For blocks of a size; kept from one to the next, because fresh memory costs as much as the sums."""
         self.products = np.empty((*self.features.shape[:2], images), np.float32)
+        self._flat_features = self.features.reshape(-1, self.features.shape[2])
+        self._flat_products = self.products.reshape(-1, images)
         for follower in self._followers:
             follower.make_room()
         found = [(follower, follower.compiled()) for follower in self._followers]

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
+from trimtab.engine.compiled import njit
 from trimtab.engine.equations import confident_views, entropy, softmax
-from trimtab.engine.kernels import row_entropies, softmax_rows
+from trimtab.engine.kernels import best_of, row_entropies, softmax_in_place
 from trimtab.engine.products import dot, row_products
 from trimtab.task import Task
 
@@ -38,6 +39,21 @@ class _UnderText(NamedTuple):
     probabilities: Array  # (B, C)
     entropies: Array  # (B,)
     labels: NDArray[np.intp]  # (B,)
+
+
+@njit(nogil=True)
+def scaled_softmax(
+    cosines: Array, scales: Array, logits: Array, out: Array, entropies: Array, best: NDArray[np.intp]
+) -> None:
+    """Multiply each image's cosines (B, V, C) by its scale, in place. Written: the first view's logits (B, C), their
+    softmax, its entropy (B,) and its likeliest class (B,).
+    """
+    for image in range(len(cosines)):
+        cosines[image] *= scales[image]
+        logits[image] = cosines[image, 0]
+        out[image] = logits[image]
+        entropies[image] = softmax_in_place(out[image])
+        best[image] = best_of(logits[image])
 
 
 @dataclass(eq=False)
@@ -77,6 +93,11 @@ class Block:
             return one
         return (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
 
+    def take_cosines(self, cosines: Array) -> None:
+        """The only view's products with the task's text prototypes, (C,), from whoever has multiplied them anyway."""
+        if self._one_view and len(self) == 1 and self.text is None and "_cosines" not in vars(self):
+            self._cosines = cosines.reshape(1, 1, -1).copy()
+
     @cached_property
     def _under_text(self) -> "_UnderText":
         """All that the text says of the plain views, in one pass."""
@@ -85,19 +106,10 @@ class Block:
             scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 3))
         else:
             scales, after = self.temper.scales(cosines[:, 0])
-        cosines *= scales[:, None, None]
-        logits = np.ascontiguousarray(cosines[:, 0])
-        found = _UnderText(
-            cosines,
-            scales,
-            after,
-            logits,
-            np.empty_like(logits),
-            np.empty(count, np.float32),
-            np.empty(count, np.intp),
-        )
-        softmax_rows(logits, found.probabilities, found.entropies, found.labels)
-        return found
+        logits, probabilities = np.empty((2, count, cosines.shape[2]), np.float32)
+        entropies, labels = np.empty(count, np.float32), np.empty(count, np.intp)
+        scaled_softmax(cosines, scales, logits, probabilities, entropies, labels)
+        return _UnderText(cosines, scales, after, logits, probabilities, entropies, labels)
 
     @property
     def view_logits(self) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from trimtab.engine import kernels
 from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
-from trimtab.engine.products import dot
+from trimtab.engine.products import dot, slot_products
 from trimtab.engine.tables import Affinities, Means, Penalties, ReadOuts, Retrieved, Slots, Visit
 
 NOWHERE = -1  # instead of a slot
@@ -85,6 +85,13 @@ def open_tables(bank: Slots, readouts: ReadOuts) -> None:
     penalties = readouts.penalties
     penalties.table[:] = 0
     _speak(bank, penalties, 0, classes, 0, penalties.stop - penalties.start, 0, images, penalties.alpha)
+
+
+@njit(nogil=True)
+def open_one(bank: Slots, readouts: ReadOuts) -> None:
+    """The same for a block of one image, whose products with every slot come first."""
+    slot_products(bank.features, bank.occupied, bank.queries[0], bank.products)
+    open_tables(bank, readouts)
 
 
 @njit(nogil=True)

@@ -128,15 +128,6 @@ def softmax_in_place(row: Array) -> np.float32:
     return np.log1p(others) - weighted / total
 
 
-@njit(nogil=True)
-def softmax_rows(logits: Array, out: Array, entropies: Array, best: NDArray[np.intp]) -> None:
-    """Softmax of each row (R, C), its entropy (R,) and its likeliest class (R,)."""
-    for row in range(len(logits)):
-        out[row] = logits[row]
-        entropies[row] = softmax_in_place(out[row])
-        best[row] = best_of(logits[row])
-
-
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def mean_products(
     products: Array,

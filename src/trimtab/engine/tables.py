@@ -136,7 +136,7 @@ NO_PENALTIES = Penalties(
 
 def joined(found: Sequence[ReadOut]) -> list[ReadOuts]:
     """The read-outs of a bank by their kind: one set of them, unless a bank has several of a kind."""
-    sets: list[dict[type, ReadOut]] = []
+    sets: list[dict[type, ReadOut]] = [{}]
     for readout in found:
         free = next((kinds for kinds in sets if type(readout) not in kinds), None)
         if free is None:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Self
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
-from trimtab.engine.block import Image, Query
+from trimtab.engine.block import Block, Image, Query
 from trimtab.engine.clarity import Clarity
 from trimtab.engine.equations import normalized_entropy
 from trimtab.engine.kernels import best_of, softmax_in_place
@@ -35,6 +35,7 @@ from trimtab.engine.parameters import choice, number, number_or_none, slots, swi
 from trimtab.engine.readouts import AffinitySums, MeanProducts, NegativePenalties, RetrievalCosines
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
+from trimtab.engine.wide import WideBank
 from trimtab.engine.wide_readouts import kind_for
 from trimtab.errors import TrimtabError
 from trimtab.methods.base import CacheMethod, WeighedMethod
@@ -277,6 +278,12 @@ class ThreeCaches(State):
             ),
             clarity=Clarity(),
         )
+
+    def open(self, block: Block) -> None:
+        """Make everything ready; a single image's products with slot 0 are its cosines with the text."""
+        super().open(block)
+        if not isinstance(self.bank, WideBank):
+            block.take_cosines(self.bank.products[:, 0, 0])
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""

@@ -7,8 +7,11 @@ One part, `text` = softmax(s f T') of the plain view. Nothing is kept.
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trimtab.engine.arrays import Array
-from trimtab.engine.block import Image
+from trimtab.engine.block import Block, Image
 from trimtab.engine.operations import Size
 from trimtab.engine.state import Nothing
 from trimtab.methods.base import Method
@@ -42,6 +45,10 @@ class ZeroShot(Method):
     def predict(self, image: Image, state: Nothing) -> dict[str, Array]:  # noqa: ARG002
         """The plain view's probabilities."""
         return {"text": image.probabilities}
+
+    def walk(self, block: Block, state: Nothing, learned: NDArray[np.bool_]) -> dict[str, Array]:  # noqa: ARG002
+        """A block at once."""
+        return {"text": block.probabilities}
 
     def operations(self, size: Size) -> float:
         """One image against every text."""

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
-from trimtab.engine.block import Image
+from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.state import Nothing
@@ -67,6 +68,15 @@ class ZeroVote(WeighedMethod):
             "vote": majority(ballots, len(image.logits)),
             "mean_feature": softmax(image.logits),
             "mean_probability": image.vote,
+        }
+
+    def walk(self, block: Block, state: Nothing, learned: NDArray[np.bool_]) -> dict[str, Array]:  # noqa: ARG002
+        """A block at once."""
+        classes = block.task.classes
+        return {
+            "vote": np.stack([majority(ballots, classes) for ballots in block.kept_logits.argmax(axis=2)]),
+            "mean_feature": softmax(block.logits),
+            "mean_probability": block.vote,
         }
 
     def operations(self, size: Size) -> float:
