@@ -3,8 +3,10 @@
     python -m benchmarks.guard_study.frozen FOLDER METHODS JUDGED SEEDS [STORE ...]
 
 Prints Markdown: top-1 in percent of at most JUDGED images that the frozen stream never takes in. `online` steps through
-the same images, one after the other, as a live stream would; so it has learned more at each of them. The difference is
-paired, with its standard error, over all of them and over the first and the second half: what is due to freezing grows.
+the same images, one after the other, as a live stream would; so it has learned more at each of them. How much that is
+worth is seen in the later half of them: `later` is a stream that took in the earlier half, too, before it was frozen.
+`alone` is a step of a copy of the frozen stream, image by image: what freezing itself changes, if anything. Differences
+are paired, with their standard errors.
 """
 
 import sys
@@ -16,21 +18,28 @@ from numpy.typing import NDArray
 from benchmarks.fusion_study.stores import Store, load_stores
 from trimtab import Task, make_method
 
+ZERO_SHOT, READ, ALONE, PREDICT, ONLINE, LATER = range(6)
+
 
 def right(store: Store, method: str, judged: int, seed: int) -> NDArray[np.bool_]:
-    """(4, n): whether zero-shot, `read`, `predict` and `step` are right on the same images."""
+    """(6, n): whether each of the ways above is right on the same images; `later` of their later half."""
     order = np.random.default_rng(seed).permutation(len(store.labels))
     half = len(order) // 2
     taken, asked = order[:half], order[half : half + judged]
     stream = make_method(method).start(Task([str(c) for c in range(len(store.text))], store.text, store.logit_scale))
     stream.run(store.features[taken], keep_parts=False)
-    images = store.features[asked]
-    answers = [
-        (images[:, 0] @ store.text.T).argmax(axis=1),
-        np.array([stream.read(image).label for image in images]),
-        np.array([stream.predict(image).label for image in images]),
-        np.array([stream.step(image).label for image in images]),
-    ]
+    stream.cut()
+    images, middle = store.features[asked], len(asked) // 2
+    online, later = stream.copy(), stream.copy()
+    later.run(images[:middle], keep_parts=False)
+    answers = np.empty((6, len(asked)), np.int64)
+    for k, image in enumerate(images):
+        answers[ZERO_SHOT, k] = (image[0] @ store.text.T).argmax()
+        answers[READ, k] = stream.read(image).label
+        answers[ALONE, k] = stream.copy().step(image).label
+        answers[PREDICT, k] = stream.predict(image).label
+        answers[ONLINE, k] = online.step(image).label
+        answers[LATER, k] = later.predict(image).label
     return np.equal(answers, store.labels[asked])
 
 
@@ -41,17 +50,19 @@ def difference(frozen: NDArray[np.bool_], online: NDArray[np.bool_]) -> str:
 
 
 def main(folder: Path, methods: list[str], judged: int, seeds: int, wanted: list[str]) -> None:
-    print("| store | method | zero-shot | `read` | `predict` | online | predict - online | first half | second half |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| store | method | zero-shot | `read` | alone | `predict` | online | predict - online", end="")
+    print(" | later half: predict - online | later - online |\n|---|---|---|---|---|---|---|---|---|---|")
     for store in load_stores(folder, wanted):
         for method in methods:
-            found = np.stack([right(store, method, judged, seed) for seed in range(seeds)], axis=1)  # (4, seeds, n)
-            accuracies = " | ".join(f"{100 * part.mean():.1f}" for part in found)
-            frozen, online = found[2], found[3]
-            middle = frozen.shape[1] // 2
-            parts = (slice(None), slice(None, middle), slice(middle, None))
-            differences = " | ".join(difference(frozen[:, part], online[:, part]) for part in parts)
-            print(f"| {store.name} | {method} | {accuracies} | {differences} |", flush=True)
+            found = np.stack([right(store, method, judged, seed) for seed in range(seeds)], axis=1)  # (6, seeds, n)
+            accuracies = " | ".join(f"{100 * part.mean():.1f}" for part in found[:LATER])
+            late = found[:, :, found.shape[2] // 2 :]
+            differences = (
+                difference(found[PREDICT], found[ONLINE]),
+                difference(late[PREDICT], late[ONLINE]),
+                difference(late[LATER], late[ONLINE]),
+            )
+            print(f"| {store.name} | {method} | {accuracies} | {' | '.join(differences)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python -m benchmarks.guard_study.table OUT [OUT ...]
 
 Prints Markdown per method: a row per store, top-1 in percent as published / with a guard, and which cells miss the bar:
-60 % of the clean gain where that is a point or more, and no more than 0.5 below zero-shot.
+60 % of the clean gain where that is a point or more, and no more than 0.5 below zero-shot. Where a method is below the
+bar without an attack, too, its cells are counted apart: no guard against attacks can lift them.
 """
 
 import json
@@ -46,13 +47,24 @@ def show(method: str, stores: list[Trials]) -> None:
     for name, row in [*((t.store, row) for t, row in zip(stores, rows, strict=True)), ("**mean**", np.mean(rows, 0))]:
         cells = " | ".join(f"{bare:.1f} / {guarded:.1f}" for bare, guarded in row[1:])
         print(f"| {name} | {row[0][0]:.1f} | {cells} |")
-    missed = [
-        f"{trials.store} {attack} ({trials.accuracy(method, attack, guarded=True):.1f} for {bar(trials, method):.1f})"
-        for trials in stores
-        for attack in attacks
-        if attack != CLEAN and trials.accuracy(method, attack, guarded=True) < bar(trials, method)
+    attacked = [(trials, attack) for trials in stores for attack in attacks if attack != CLEAN]
+    missed = [cell for cell in attacked if reached(*cell, method) < bar(cell[0], method)]
+    anyhow = [cell for cell in missed if reached(cell[0], CLEAN, method) < bar(cell[0], method)]
+    by_attack = [
+        f"{trials.store} {attack} ({reached(trials, attack, method):.1f} for {bar(trials, method):.1f})"
+        for trials, attack in missed
+        if (trials, attack) not in anyhow
     ]
-    print(f"\nOf {len(stores) * (len(attacks) - 1)} cells {len(missed)} miss the bar: {', '.join(missed) or 'none'}.")
+    print(
+        f"\nOf {len(attacked)} cells {len(missed)} miss the bar, {len(anyhow)} of them without an attack, too", end=""
+    )
+    print(f" ({', '.join(dict.fromkeys(trials.store for trials, _ in anyhow))})" if anyhow else "", end="")
+    print(f"; the others: {', '.join(by_attack) or 'none'}.")
+
+
+def reached(trials: Trials, attack: str, method: str) -> float:
+    """The top-1 of a guarded stream under an attack."""
+    return trials.accuracy(method, attack, guarded=True)
 
 
 if __name__ == "__main__":

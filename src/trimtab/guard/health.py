@@ -39,7 +39,7 @@ class HealthReport:
     smoothness: float  # how much more often neighbors have equal answers than equal zero-shot classes
     support: float  # of the flips: share that the nearest image before confirms, less the share that it contradicts
     taken_back: float  # of the flips: share that runs of classes speak against, so that the text answered
-    runs: float  # how probable it is that classes come in runs
+    runs: float  # share of images that come in runs, by the text and by the answers: the lesser
     hurts: bool  # most flips are taken back
     collapse: float  # distance (total variation) of the answers' classes from those of the first images
     drift: float  # distance (1 - cosine) of the mean image from that of the first images

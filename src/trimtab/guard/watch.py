@@ -131,8 +131,12 @@ class Watch:
             return zero_shot(block, rows)
         if not taken_back:
             return answers
-        marks = self.taken_back[np.arange(block.first + rows.start, block.first + rows.stop) % DIARY]
-        return np.where(marks[:, None], zero_shot(block, rows), answers)
+        steadied = answers.copy()
+        for row in np.flatnonzero(
+            self.taken_back[np.arange(block.first + rows.start, block.first + rows.stop) % DIARY]
+        ):
+            steadied[row] = zero_shot(block, slice(rows.start + row, rows.start + row + 1))[0]
+        return steadied
 
     def finish(self, block: Block, sources: NDArray[np.int64], done: int) -> None:
         """So many images of a block were answered; fewer than there are if it was broken off: then know only those."""
