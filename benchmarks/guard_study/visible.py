@@ -5,8 +5,8 @@
 Streams in runs (sorted by class, Dirichlet) are cut into windows of 100 images. Of each, thirteen figures are taken
 that need no label (how often the text and the method name their favorites, how sure they are, what they usually name,
 which of the two favorites the sum of the text's log-probabilities prefers, ...). Gradient boosting learns from the
-LABELS of all other stores which windows fall below zero-shot, and ranks those of the store left out. AUROC 0.5 is chance: no rule
-made of these figures that holds on other stores could tell. Windows that differ by less than two images are left out.
+LABELS of all other stores which windows fall below zero-shot, and ranks those of the store left out. AUROC 0.5 is
+chance. Windows that differ by less than two images are left out.
 
 Then the twins: of each store the two classes whose windows look most alike to the text, one right and one wrong.
 """

@@ -18,7 +18,8 @@ from trimtab.errors import TrimtabError
 from trimtab.guard.correction import correct
 from trimtab.guard.health import HealthReport
 from trimtab.guard.rules import Guard, make_guard
-from trimtab.guard.watch import STRETCH, source_numbers, zero_shot
+from trimtab.guard.sources import source_numbers
+from trimtab.guard.watch import STRETCH, zero_shot
 from trimtab.interrupts import HoldInterrupts
 from trimtab.learner import Learner
 from trimtab.notebook import stream_html

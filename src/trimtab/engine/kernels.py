@@ -123,8 +123,9 @@ def softmax_in_place(row: Array) -> np.float32:
         weighted += exponential * shifted
     row[best] = np.float32(1)
     total = np.float32(1) + others
+    share = np.float32(1) / total
     for c in range(len(row)):
-        row[c] /= total
+        row[c] *= share
     return np.log1p(others) - weighted / total
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import log, softmax_in_place
+from trimtab.engine.kernels import VECTORIZE, log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 from trimtab.fusion.context import Context, expect, learn_context
@@ -111,12 +111,11 @@ class AutoWeights:
         self, parts: Mapping[str, Array], sure: Doubles | None = None, learned: NDArray[np.bool_] | None = None
     ) -> Array:
         """(B, C): `step` for the images of a block, one after the other; of those not `learned` from, the answer."""
-        given, weighed = self._given(parts)
-        answers: Array = np.empty_like(weighed)
+        given, answers = self._given(parts)
         wanted = np.full(len(answers), np.nan) if sure is None else sure
         marks = np.ones(len(answers), np.bool_) if learned is None else learned
         usual_margin = self.sharpness.usual_margin
-        _walk(given, weighed, wanted, self.shares, self.habits, self._learned, usual_margin, marks, answers)
+        _walk(given, wanted, self.shares, self.habits, self._learned, usual_margin, marks, answers)
         return answers
 
     def arrays(self) -> Arrays:
@@ -168,7 +167,7 @@ class _Learned(NamedTuple):
     loudness: Doubles
 
 
-@njit(nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def _logs(parts: tuple[Array, ...], row: int, logs: Array) -> None:
     """The logarithms (P, C) of one image's parts."""
     for part in range(len(parts)):
@@ -177,7 +176,7 @@ def _logs(parts: tuple[Array, ...], row: int, logs: Array) -> None:
             out[c] = log(max(given[c], LEAST))
 
 
-@njit(nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def _combine(
     weighed: Array,
     habits: Doubles,
@@ -205,10 +204,20 @@ def _combine(
 
 
 @njit(nogil=True)
-def _learn(logs: Array, unbiased: Array, fused: Array, learned: _Learned, usual_margin: float) -> None:
+def _learn(
+    parts: tuple[Array, ...],
+    row: int,
+    logs: Array,
+    unbiased: Array,
+    fused: Array,
+    learned: _Learned,
+    usual_margin: float,
+) -> None:
     """Learn from one image, combined."""
-    learn_sharpness(learned.sharpness, logs, learned.seen[0], usual_margin)
+    learn_sharpness(learned.sharpness, parts[0][row], logs, learned.seen[0], usual_margin)
     loops.learn(
+        parts,
+        row,
         logs,
         unbiased,
         fused,
@@ -223,7 +232,6 @@ def _learn(logs: Array, unbiased: Array, fused: Array, learned: _Learned, usual_
 @njit(nogil=True)
 def _walk(
     parts: tuple[Array, ...],
-    weighed: Array,
     sure: Doubles,
     shares: Doubles,
     habits: Doubles,
@@ -232,7 +240,10 @@ def _walk(
     learned_from: NDArray[np.bool_],
     answers: Array,
 ) -> None:
-    """Combine each image of a block and learn from it before the next; `sure` is NaN where nobody knows."""
+    """Combine each image of a block and learn from it before the next; `sure` is NaN where nobody knows.
+
+    `answers` (B, C) come as the logarithms of what is weighed already: fresh memory costs as much as a sum.
+    """
     images, classes = answers.shape
     logs = np.empty((len(parts), classes), np.float32)  # of one image: it stays in the processor's cache
     unbiased, fused = np.empty_like(logs), np.empty_like(answers[0])
@@ -243,7 +254,7 @@ def _walk(
         if len(learned.recent):
             expect(learned.sums, learned.recent, learned.shares, expected)
         _logs(parts, row, logs)
-        _combine(weighed[row], habits, force, learned, expected, logs, unbiased, fused, answers[row])
+        _combine(answers[row], habits, force, learned, expected, logs, unbiased, fused, answers[row])
         if not learned_from[row]:
             continue
         if len(learned.recent):
@@ -251,4 +262,4 @@ def _walk(
                 said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
             learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
         learn_loudness(learned.loudness, answers[row], sure[row], learned.seen[0])
-        _learn(logs, unbiased, fused, learned, usual_margin)
+        _learn(parts, row, logs, unbiased, fused, learned, usual_margin)

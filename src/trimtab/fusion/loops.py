@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, exp, highest_of
+from trimtab.engine.kernels import VECTORIZE, highest_of
 
 WARM_UP = 20.0  # images after which the parts that learn have half their force, and a habit is half believed
 SAME = np.float32(1e-4)  # values that differ by less are equal but for rounding
@@ -102,6 +102,8 @@ def weigh(
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def learn(
+    said: tuple[Array, ...],
+    image: int,
     logs: Array,
     unbiased: Array,
     fused: Array,
@@ -111,10 +113,9 @@ def learn(
     agreement: Doubles,
     seen: NDArray[np.int64],
 ) -> None:
-    """Take in one image: the arguments from habit on are written."""
+    """Take in one image, of what the parts `said` (B, C): the arguments from habit on are written."""
     parts, classes = logs.shape
     recent = max(1.0 / (seen[0] + 1), WINDOW)
-    believed = np.empty(classes, np.float32)
     for part in range(parts):
         row, raw, own = unbiased[part], logs[part], habit[part]
         mean, square = 0.0, 0.0
@@ -125,18 +126,11 @@ def learn(
             own[c] += (1 - fused[c]) * raw[c]
         spread[part] += (max(square - mean * mean, 0.0) - spread[part]) / (seen[0] + 2)  # the first guess counts as one
         if part > 0:
-            itself = 0.0
+            itself, before = 0.0, said[part - 1][image]
             for c in range(classes):
-                itself += believed[c] * believed[c]
-            agreement[part - 1, 0] += (mean_at_highest(row, believed) - agreement[part - 1, 0]) * recent
+                itself += before[c] * before[c]
+            agreement[part - 1, 0] += (mean_at_highest(row, before) - agreement[part - 1, 0]) * recent
             agreement[part - 1, 1] += (itself - agreement[part - 1, 1]) * recent
-        if part + 1 < parts:
-            highest = highest_of(raw)
-            for c in range(classes):
-                believed[c] = exp(raw[c] - highest)
-            total = total_of(believed)
-            for c in range(classes):
-                believed[c] /= total
     for c in range(classes):
         habit_weight[c] += 1 - fused[c]
     seen[0] += 1

@@ -17,7 +17,7 @@ import numpy as np
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.clarity import margin
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, best_of, exp
+from trimtab.engine.kernels import VECTORIZE, best_of, exp, highest_of
 
 MARGINS = (1.45, 1.75)  # from no sign of a strong text to a clear one
 AGREEMENTS = (0.75, 0.85)
@@ -64,8 +64,8 @@ def _share(value: float, low: float, high: float) -> float:
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def learn_sharpness(figures: Doubles, logs: Array, seen: int, usual_margin: float) -> None:
-    """Take in an image: the parts' logits (P, C), the text's first."""
+def learn_sharpness(figures: Doubles, said: Array, logs: Array, seen: int, usual_margin: float) -> None:
+    """Take in an image: what the text said (C,), and the parts' logits (P, C), the text's first."""
     parts, classes = logs.shape
     text = logs[0]
     named = best_of(text)
@@ -74,15 +74,17 @@ def learn_sharpness(figures: Doubles, logs: Array, seen: int, usual_margin: floa
     for part in range(1, parts):
         alike += 1.0 if best_of(logs[part]) == named else 0.0
     factor = np.float32(np.exp(figures[LOG_FACTOR]))
-    plain, sharpened = np.float32(0), np.float32(0)
-    for c in range(classes):
-        plain += exp(text[c] - best)
-        sharpened += exp(factor * (text[c] - best))
+    plain = sharper = highest_of(said)
+    if factor != 1:
+        total = np.float32(0)
+        for c in range(classes):
+            total += exp(factor * (text[c] - best))
+        sharper = 1 / total
     recent = 1.0 / (min(seen, WINDOW) + WARM_UP)
     figures[AGREEMENT] += (alike / (parts - 1) - figures[AGREEMENT]) * recent
     figures[MARGIN] += (margin(text) / usual_margin - figures[MARGIN]) * recent
-    figures[CONFIDENCE] += (1 / plain - figures[CONFIDENCE]) * recent
+    figures[CONFIDENCE] += (plain - figures[CONFIDENCE]) * recent
     strong = _share(figures[MARGIN], MARGINS[0], MARGINS[1]) * _share(figures[AGREEMENT], AGREEMENTS[0], AGREEMENTS[1])
     wanted = figures[CONFIDENCE] + strong * (SURE - figures[CONFIDENCE])
-    moved = figures[LOG_FACTOR] + SLOPE * (wanted - 1 / sharpened) * recent
+    moved = figures[LOG_FACTOR] + SLOPE * (wanted - sharper) * recent
     figures[LOG_FACTOR] = min(max(moved, 0.0), MOST)

@@ -52,13 +52,12 @@ class PrototypeStrength:
         return float(slope_of(self.figures, classes))
 
     def walk(self, text: Array, logits: Array, cosines: Array, since: NDArray[np.int64]) -> Array:
-        """(B, C): for each image of a block in turn `learn`, then `support`.
+        """(B, C), over the cosines: for each image of a block in turn `learn`, then `support`.
 
         `since` (C,) is the block's first image that finds an item of the class; B: none does.
         """
-        support = np.empty_like(logits)
-        _walk(self.figures, text, logits, cosines, since, support)
-        return support
+        _walk(self.figures, text, logits, cosines, since)
+        return cosines
 
 
 @njit(nogil=True)
@@ -82,7 +81,6 @@ def _walk(
     logits: Array,
     cosines: Array,
     since: NDArray[np.int64],
-    support: Array,
 ) -> None:
     images, classes = text.shape
     for row in range(images):
@@ -90,7 +88,7 @@ def _walk(
         learn_strength(figures, text[row], logits[row], cosines[row], holds_items)
         slope, usual = np.float32(slope_of(figures, classes)), np.float32(usual_of(figures))
         for c in range(classes):
-            support[row, c] = slope * (cosines[row, c] - usual) if holds_items[c] else np.float32(0)
+            cosines[row, c] = slope * (cosines[row, c] - usual) if holds_items[c] else np.float32(0)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)

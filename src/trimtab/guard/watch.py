@@ -1,13 +1,11 @@
 """Watch: a guard at work on one stream. The stream asks it before each block, and tells it what was answered."""
 
-import hashlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab import arguments
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
@@ -30,6 +28,7 @@ from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthArrays, Hea
 from trimtab.guard.neighbors import contradicted
 from trimtab.guard.rules import Guard
 from trimtab.guard.runs import Runs, Tables, speaks_against, take_in
+from trimtab.guard.sources import source_number
 from trimtab.guard.unknown import Unknown
 from trimtab.task import Task
 
@@ -333,21 +332,3 @@ def zero_shot(block: Block, rows: slice) -> Array:
     """(n, C): what the text says of some images of a block, as sure as the task's logit scale makes it."""
     factors = np.float32(block.task.logit_scale) / block.logit_scales[rows]
     return softmax(block.logits[rows] * factors[:, None])
-
-
-def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray[np.int64]:
-    """(N,): the sources of N images as numbers."""
-    if sources is None or (images == 1 and sources[0] is None):  # the latter at each step, so it is quick
-        return np.full(images, NO_SOURCE, np.int64)
-    if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) != images:
-        raise TrimtabError(f"sources must name one source (or None) for each of the {images} images.")
-    known = {source: source_number(source) for source in set(sources)}
-    return np.array([known[source] for source in sources], np.int64)
-
-
-def source_number(source: str | None) -> int:
-    """A source's name as a number, the same in every process."""
-    if source is None:
-        return NO_SOURCE
-    arguments.text("a source", source)
-    return int.from_bytes(hashlib.blake2b(source.encode(), digest_size=8).digest(), "little") >> 1

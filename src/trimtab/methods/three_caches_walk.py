@@ -216,11 +216,12 @@ def prototype_and_retrieval(logits: Array, term: Array, scales: Array, retrieved
     """(B, C) each: the same for images that have been written before.
 
     `term` is what prototypes and negative items add to the text's logits, `retrieved` the retrieval's cosines, (B, C)
-    both. One image goes the same way as a block, so that its answer is the same, bit for bit.
+    both; they are written over. One image goes the same way as a block, so that its answer is the same, bit for bit.
     """
-    prototype, retrieval = logits + term, scales[:, None] * retrieved
-    _softmax_of_both(prototype, retrieval)
-    return prototype, retrieval
+    term += logits
+    retrieved *= scales[:, None]
+    _softmax_of_both(term, retrieved)
+    return term, retrieved
 
 
 @njit(nogil=True)

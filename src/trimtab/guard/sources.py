@@ -1,0 +1,29 @@
+"""Sources: who sent an image, as a number that a state can hold."""
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab import arguments
+from trimtab.errors import TrimtabError
+from trimtab.guard.admission import NO_SOURCE
+
+
+def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray[np.int64]:
+    """(N,): the sources of N images as numbers."""
+    if sources is None or (images == 1 and sources[0] is None):  # the latter at each step, so it is quick
+        return np.full(images, NO_SOURCE, np.int64)
+    if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) != images:
+        raise TrimtabError(f"sources must name one source (or None) for each of the {images} images.")
+    known = {source: source_number(source) for source in set(sources)}
+    return np.array([known[source] for source in sources], np.int64)
+
+
+def source_number(source: str | None) -> int:
+    """A source's name as a number, the same in every process."""
+    if source is None:
+        return NO_SOURCE
+    arguments.text("a source", source)
+    return int.from_bytes(hashlib.blake2b(source.encode(), digest_size=8).digest(), "little") >> 1
