@@ -5,15 +5,14 @@ same runs tell which answers to take back: a class that the text did not name sh
 is unlikely to be there now. `fusion.context` says how much each class is to be expected, here by the text alone, which
 no memory has a part in.
 
-* There are runs where more than half of the images come in them, both by what the text says and by what the method
-  answers. Where images change, the text's preferences change at once, for all classes and for good, which alone would
-  look like a run. On shuffled streams nothing is taken back.
-* The lift of a class is how many times as much as usual it is expected. An answer a that differs from the text's class
-  t is taken back if
+* The lift of a class is how many times as much as usual it is expected, as far as classes come in runs: both in what
+  the text says and in what the method answers, and the lesser share counts. Where images change, the text's preferences
+  change at once, for all classes and for good, which alone would look like a run.
+* An answer a that differs from the text's class t is taken back if
 
-      log p(a) - log p(t) + 4 (log lift(a) - log lift(t)) < 0.
+      log p(a) - log p(t) + 3 (log lift(a) - log lift(t)) < 0.
 
-  Four times, because the text's soft probabilities blur lifts.
+  Three times, because the text's soft probabilities blur lifts. On shuffled streams next to nothing is taken back.
 
 The text's probabilities are those at a scale that the stream gives (engine/temper.py), and the method's log-ratio is
 brought to it, so that no logit scale matters. Images that are not learned from are judged, and do not count.
@@ -28,8 +27,7 @@ from trimtab.engine.temper import FIRST_SPREAD, next_log_scale
 from trimtab.fusion.context import Context, learn_context
 from trimtab.fusion.loops import total_of
 
-MOST = 0.5  # share of images in runs, above which there are runs
-WEIGHT = 4.0  # of lifts against the method's own log-ratio
+WEIGHT = 3.0  # of lifts against the method's own log-ratio
 LEAST = 1e-4  # probabilities below are taken as this
 
 SEEN, LOG_SCALE = range(2)  # places in the array of figures
@@ -74,19 +72,25 @@ class Runs:
 
 
 @njit(nogil=True)
+def _log_lift(c: int, images: float, sums: Doubles, recent: Doubles, shares: Doubles, in_runs: float) -> float:
+    """Of one class, with `images` the total of the sums; 0 to the bit after a cut."""
+    expected = shares[0]
+    for horizon in range(len(recent)):
+        expected += shares[horizon + 1] * recent[horizon, c] * images / sums[c]
+    return float(np.log(np.float32(1 + in_runs * (expected - 1))))
+
+
+@njit(nogil=True)
 def speaks_against(text: Array, scale: float, answer: Array, named: int, given: int, runs: Tables) -> bool:
     """Whether an answer (C,), of the class `given`, is taken back for the class that the text's logits (C,) name."""
-    (sums, recent, shares), (_, _, of_answers), figures = runs
-    if named == given or 1 - max(shares[0], of_answers[0]) <= MOST:
+    if named == given:
         return False
+    (sums, recent, shares), (_, _, of_answers), figures = runs
     ratio = np.log(max(answer[given], LEAST)) - np.log(max(answer[named], LEAST))
-    images, for_answer, for_text = total_of(sums), shares[0], shares[0]
-    for horizon in range(len(recent)):
-        share = shares[horizon + 1] * images
-        for_answer += share * recent[horizon, given] / sums[given]
-        for_text += share * recent[horizon, named] / sums[named]
-    lifts = np.log(np.float32(for_answer)) - np.log(np.float32(for_text))  # 0 to the bit after a cut
-    return bool(_sharper(text, scale, figures) * ratio + WEIGHT * lifts < 0)
+    images, in_runs = total_of(sums), 1 - max(shares[0], of_answers[0])
+    for_answer = _log_lift(given, images, sums, recent, shares, in_runs)
+    for_text = _log_lift(named, images, sums, recent, shares, in_runs)
+    return bool(_sharper(text, scale, figures) * ratio + WEIGHT * (for_answer - for_text) < 0)
 
 
 @njit(nogil=True)
