@@ -15,7 +15,7 @@ from trimtab.engine.state_io import VERSION, read_state
 from trimtab.engine.state_upgrades import GONE, NEW, NEW_OF_METHOD
 from trimtab.serve import Request, StreamSettings, Tenant
 
-GOLDEN = Path(__file__).parent / "golden" / "states-1"
+GOLDEN = Path(__file__).parent / "golden" / "states-format-2"
 NAMES = sorted(path.name.removesuffix(".safetensors.gz") for path in GOLDEN.glob("*.gz"))
 GIVEN = np.load(GOLDEN / "stream.npz")
 TASK = Task(["ant", "bee", "cat", "dog"], GIVEN["text"], 30.0)
@@ -105,7 +105,7 @@ def test_an_older_state_answers_as_surely_as_one_that_was_never_saved(name, tmp_
 
 @pytest.mark.parametrize("name", ["mcp-guard", "tda-guard", "keel-guard"])
 def test_a_state_of_format_3_loses_only_its_runs(name, tmp_path):
-    path = old(name, tmp_path, GOLDEN.parent / "states-2")
+    path = old(name, tmp_path, GOLDEN.parent / "states-format-3")
     saved, stream = read_state(path), Stream.load(path, TASK)
     assert saved.version == VERSION - 1
     assert (stream.seen, stream.note, stream.guard) == (40, {"from": "661f611"}, Guard())

@@ -66,7 +66,7 @@ class Reputation:
         return float(_witness(self.figures))
 
     def learn(
-        self, text: Array, unused: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
+        self, text: Array, unbiased: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
     ) -> tuple[Doubles, Doubles]:
         """Take in n images, (n, C) each: text logits, the same less their habit, discriminants, MCP's two other parts.
 
@@ -75,8 +75,8 @@ class Reputation:
         """
         found, odds = np.empty(len(text)), np.empty(len(text))
         sides = np.stack([part.argmax(axis=1) for part in witnesses], axis=1)
-        named, fresh, remembered = text.argmax(axis=1), unused.argmax(axis=1), scores.argmax(axis=1)
-        _learn(self.figures, named, fresh, remembered, sides, memory.fitted, memory.agreement, found, odds)
+        named, unbiased_named, remembered = (each.argmax(axis=1) for each in (text, unbiased, scores))
+        _learn(self.figures, named, unbiased_named, remembered, sides, memory.fitted, memory.agreement, found, odds)
         return found, odds
 
 
@@ -193,8 +193,8 @@ class Keel(CacheMethod, WeighedMethod):
         """(n, C): what the memory says of images that no fit divides; then it remembers them."""
         memory, witnesses = state.memory, [parts["prototype"], parts["retrieval"]]
         text = block.logits[rows]
-        unused = text - block.logit_scales[rows, None] * memory.habit
-        worth, odds = state.reputation.learn(text, unused, memory.scores(rows), witnesses, memory)
+        unbiased = text - block.logit_scales[rows, None] * memory.habit
+        worth, odds = state.reputation.learn(text, unbiased, memory.scores(rows), witnesses, memory)
         if block.sure is not None:
             stated = np.clip(block.sure[rows], 0.01, 0.99)
             block.sure[rows] = 1 / (1 + np.exp(-odds) * (1 - stated) / stated)
@@ -241,7 +241,7 @@ def _log_odds(figures: Doubles, expected: float) -> float:
 def _learn(
     figures: Doubles,
     named: NDArray[np.intp],
-    fresh: NDArray[np.intp],
+    unbiased_named: NDArray[np.intp],
     remembered: NDArray[np.intp],
     sides: NDArray[np.intp],
     fitted: bool,
@@ -254,7 +254,7 @@ def _learn(
         found[image] = _trust(figures, expected) * _witness(figures)
         recent = min(figures[SEEN], 200.0) + 20.0
         for_text, for_memory = (sides[image] == named[image]).mean(), (sides[image] == remembered[image]).mean()
-        alike = 1.0 if fresh[image] == remembered[image] else 0.0
+        alike = 1.0 if unbiased_named[image] == remembered[image] else 0.0
         figures[FOR_TEXT] += (for_text - figures[FOR_TEXT]) / recent
         if fitted:
             backed = 1.0 if sides[image, 1] == remembered[image] else 0.0
