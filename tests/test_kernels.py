@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from trimtab.engine import kernels
+from trimtab.engine import kernels, lanes
 from trimtab.engine.block import scaled_softmax
 from trimtab.engine.products import slot_products
 
@@ -92,7 +92,7 @@ def test_mean_products(stored, first_image):
     items, images, occupied, products, _ = stored
     out = table()
     present = np.zeros(CLASSES, np.bool_)
-    kernels.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, IMAGES, out, present)
+    lanes.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, IMAGES, out, present)
     assert (present == (occupied[:, 1:6].sum(axis=1) > 0)).all()
     counts = occupied[:, 1:6].sum(axis=1, keepdims=True)
     expected = (items[:, 1:6].sum(axis=1) / np.maximum(counts, 1)) @ images.T
@@ -104,7 +104,7 @@ def test_mean_products(stored, first_image):
 def test_affinity_sums(stored, first_image):
     _, _, occupied, products, _ = stored
     out = table()
-    kernels.affinity_sums(products, occupied, 1, 6, np.float32(3), np.float32(8), 0, CLASSES, first_image, IMAGES, out)
+    lanes.affinity_sums(products, occupied, 1, 6, np.float32(3), np.float32(8), 0, CLASSES, first_image, IMAGES, out)
     weights = 3 * np.exp(-8 * (1 - products[:, 1:6])) * occupied[:, 1:6, None]
     np.testing.assert_allclose(out[:, first_image:], weights.sum(axis=1)[:, first_image:], rtol=1e-5)
 
@@ -114,7 +114,7 @@ def test_affinity_sums(stored, first_image):
 def test_retrieval_cosines(stored, beta, first_image):
     items, images, occupied, products, gram = stored
     out = table()
-    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, first_image, IMAGES, out)
+    lanes.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, first_image, IMAGES, out)
     assert np.isnan(out[:, :first_image]).all()
     for c in range(CLASSES):
         for j in range(first_image, IMAGES):
@@ -128,7 +128,7 @@ def test_retrieval_cosines(stored, beta, first_image):
 def test_only_the_named_class_is_written(stored):
     _, _, occupied, products, gram = stored
     out = table()
-    kernels.retrieval_cosines(products, occupied, gram, 6, np.float32(5.5), 2, 3, 4, IMAGES, out)
+    lanes.retrieval_cosines(products, occupied, gram, 6, np.float32(5.5), 2, 3, 4, IMAGES, out)
     written = ~np.isnan(out)
     assert written[2, 4:].all()
     assert written.sum() == IMAGES - 4
@@ -147,10 +147,42 @@ def test_penalties_are_added_and_taken_back(stored):
                 expected[target] += strength
     out = np.zeros((CLASSES, IMAGES), np.float32)
     arguments = (marked.astype(np.int32), counts, 0, CLASSES, 0, 2, 0, IMAGES, out)
-    kernels.add_penalties(products, occupied, 5, np.float32(0.5), np.float32(2), *arguments)
+    lanes.add_penalties(products, occupied, 5, np.float32(0.5), np.float32(2), *arguments)
     np.testing.assert_allclose(out, expected, atol=1e-6)
-    kernels.add_penalties(products, occupied, 5, np.float32(-0.5), np.float32(2), *arguments)
+    lanes.add_penalties(products, occupied, 5, np.float32(-0.5), np.float32(2), *arguments)
     np.testing.assert_allclose(out, 0, atol=1e-6)
+
+
+def test_one_image_reads_out_what_it_does_in_a_block():
+    """A block of one image has loops of its own, over some classes at a time."""
+    random, classes = np.random.default_rng(5), 70
+    items = random.normal(size=(classes, SLOTS, DIM)) / 2
+    occupied = (random.random((classes, SLOTS)) < 0.7).astype(np.float32)
+    occupied[:, 0] = 1
+    items *= occupied[:, :, None]
+    images = random.normal(size=(IMAGES, DIM)) / 4
+    products = np.einsum("ckd,bd->ckb", items, images).astype(np.float32)
+    gram = np.einsum("ckd,cld->ckl", items, items).astype(np.float32)
+    marked = random.integers(0, classes, (classes, 2, 4)).astype(np.int32)
+    counts = random.integers(0, 5, (classes, 2)).astype(np.int32)
+
+    def read_out(some, first, last):
+        images = some.shape[2]
+        mean, affinity, retrieved = np.full((3, classes, images), np.nan, np.float32)
+        against, present, span = np.zeros((classes, images), np.float32), np.zeros(classes, np.bool_), (first, last)
+        lanes.mean_products(some, occupied, 1, 5, *span, 0, images, mean, present)
+        lanes.affinity_sums(some, occupied, 1, 4, np.float32(3), np.float32(8), *span, 0, images, affinity)
+        lanes.retrieval_cosines(some, occupied, gram, 5, np.float32(5.5), *span, 0, images, retrieved)
+        weights = np.float32(0.5), np.float32(2), marked, counts
+        lanes.add_penalties(some, occupied, 5, *weights, *span, 0, 2, 0, images, against)
+        return [mean, affinity, retrieved, against, present[:, None].repeat(images, axis=1)]
+
+    for first, last in ((0, classes), (33, 34), (3, 68)):
+        block = read_out(products, first, last)
+        for image in (0, IMAGES - 1):
+            alone = read_out(np.ascontiguousarray(products[:, :, image : image + 1]), first, last)
+            for found, expected in zip(alone, block, strict=True):
+                np.testing.assert_allclose(found[:, 0], expected[:, image], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("classes", [1, 4, 7])

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 from gentle import gentle_stream
 from trimtab import DMN, MCP, TDA, Keel, Stream, ZeroShot, ZeroVote
 from trimtab.methods.base import Method
+from trimtab.methods.three_caches_walk import looks_of
 
 WALKED: dict[str, tuple[type[Method], dict[str, Any]]] = {
     "mcp": (MCP, {}),
@@ -91,6 +93,22 @@ def test_a_single_image_finds_the_products_that_a_block_finds() -> None:
         stream.state.scale_logits(alone)
         np.testing.assert_array_equal(block.logits, alone.logits)
         bank.forget(np.arange(0, 150, 2))
+
+
+@pytest.mark.parametrize("query", ["plain", "confident_mean"])
+def test_a_loop_finds_the_same_types_whatever_the_views(query: Any) -> None:
+    """Code is looked up once for blocks of a size, so arguments may not change their types, nor arrays their order."""
+    task, _ = gentle_stream(classes=7, dim=12, views=1, images=1, seed=3)
+    found = set()
+    for views, images in ((1, 1), (3, 1), (30, 1), (1, 9), (30, 9)):
+        _, features = gentle_stream(classes=7, dim=12, views=views, images=images, seed=3)
+        stream = MCP(query=query).start(task)
+        (block,) = stream._blocks(features)
+        stream.state.scale_logits(block)
+        arrays = *looks_of(block), block.queries, block.among, block.sure
+        found.add(tuple(numba.typeof(array) for array in arrays))
+    (types,) = found
+    assert {array.layout for array in types} == {"C"}
 
 
 def test_what_a_subclass_changes_is_not_walked_past() -> None:

@@ -13,14 +13,16 @@ when it opens; a write recomputes those of the written class for the images that
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
 from trimtab.engine import door, tables
-from trimtab.engine.arrays import Array
+from trimtab.engine.arrays import Array, aligned_zeros
 from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import code_for
 from trimtab.engine.followers import Follower, Overwritten
 from trimtab.errors import TrimtabError
 
@@ -51,7 +53,7 @@ class Bank:
             arguments.whole(f"sections[{name!r}]", size, least=0)
             self.sections[name] = slice(slots, slots + size)
             slots += size
-        self.features: Array = np.zeros((classes, slots, dim), np.float32)
+        self.features: Array = aligned_zeros((classes, slots, dim))
         self.scores: Array = np.zeros((classes, slots), np.float32)  # what admission compares; lower is better
         self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
         self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
@@ -104,7 +106,7 @@ class Bank:
                 door.open_tables(slots, readouts)
         else:
             for readouts in self._readouts:
-                door.open_one(slots, readouts)
+                self._call(door.open_one, slots, readouts)
         for other in self._others:
             other.open()
 
@@ -118,6 +120,7 @@ class Bank:
         found = [(follower, follower.compiled()) for follower in self._followers]
         self._readouts = tables.joined([table for _, table in found if table is not None])
         self._others = [follower for follower, table in found if table is None]
+        self._codes: dict[Callable[..., Any], Callable[..., Any]] = {}  # compiled loops, for blocks of this size
         if len(self._readouts) == 1:
             self._visit = tables.room_for_a_visit(self.features, self._readouts[0])
 
@@ -128,9 +131,19 @@ class Bank:
             raise TrimtabError("A bank that is walked in compiled loops has one read-out of each kind at most.")
         return self._readouts[0]
 
-    def visit(self, learned: NDArray[np.bool_]) -> tables.Visit:
-        """Which images of the open block are learned from, and room to take back what the others write."""
-        return tables.Visit(learned, *self._visit)
+    def walk(self, loop: Callable[..., None], learned: NDArray[np.bool_], *arguments: Any) -> None:
+        """Let a compiled loop walk the open block: it takes slots, read-outs, a visit, and what else is given here.
+
+        What is given has the same types for every block of the same size, and its arrays are in C order.
+        """
+        visit = tables.Visit(learned, *self._visit)
+        self._call(loop, self.compiled(), self.readouts, visit, *arguments)
+
+    def _call(self, loop: Callable[..., None], *arguments: Any) -> None:
+        code = self._codes.get(loop)
+        if code is None:
+            code = self._codes[loop] = code_for(loop, *arguments)
+        code(*arguments)
 
     def place_of(self, label: int) -> int:
         """The row of a class."""

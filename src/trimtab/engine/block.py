@@ -109,6 +109,9 @@ class Block:
         logits, probabilities = np.empty((2, count, cosines.shape[2]), np.float32)
         entropies, labels = np.empty(count, np.float32), np.empty(count, np.intp)
         scaled_softmax(cosines, scales, logits, probabilities, entropies, labels)
+        if self._one_view:  # all at once: at a step, looking up one after the other costs more than to compute them
+            vars(self).update(logits=logits, probabilities=probabilities, entropies=entropies, labels=labels)
+            vars(self).update(vote=probabilities, vote_entropies=entropies, vote_labels=labels)
         return _UnderText(cosines, scales, after, logits, probabilities, entropies, labels)
 
     @property

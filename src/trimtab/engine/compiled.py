@@ -16,6 +16,20 @@ from trimtab.files import cache_folder
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def code_for(function: Function, *arguments: Any) -> Function:
+    """The compiled code of a function for arguments of just these types, called without looking at types again.
+
+    Numba finds the code by the types of all arguments at each call: of tuples of forty arrays in 17 microseconds, a
+    tenth of a step at 100 classes. Whoever holds the code answers for the types, and that arrays are in C order.
+    """
+    dispatcher = cast("Any", function)
+    if not hasattr(dispatcher, "overloads"):  # numba is switched off
+        return function
+    types = tuple(numba.typeof(argument) for argument in arguments)
+    dispatcher.compile(types)
+    return cast("Function", dispatcher.overloads[types].entry_point)
+
+
 def njit(**options: Any) -> Callable[[Function], Function]:
     """The decorator `numba.njit(cache=True, **options)`."""
 

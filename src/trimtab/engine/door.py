@@ -10,7 +10,7 @@ image's column of a table is touched; `take_back` puts back what it overwrote.
 
 import numpy as np
 
-from trimtab.engine import kernels
+from trimtab.engine import lanes
 from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
 from trimtab.engine.products import dot, slot_products
@@ -195,7 +195,7 @@ def take_back(bank: Slots, readouts: ReadOuts, visit: Visit, row: int) -> None:
 @njit(nogil=True)
 def _read_means(bank: Slots, means: Means, first_class: int, last_class: int, row: int, last: int) -> None:
     if len(means.table) > 0:
-        kernels.mean_products(
+        lanes.mean_products(
             bank.products,
             bank.occupied,
             means.start,
@@ -214,7 +214,7 @@ def _read_affinities(
     bank: Slots, affinities: Affinities, first_class: int, last_class: int, row: int, last: int
 ) -> None:
     if len(affinities.table) > 0:
-        kernels.affinity_sums(
+        lanes.affinity_sums(
             bank.products,
             bank.occupied,
             affinities.start,
@@ -232,7 +232,7 @@ def _read_affinities(
 @njit(nogil=True)
 def _read_retrieved(bank: Slots, retrieved: Retrieved, first_class: int, last_class: int, row: int, last: int) -> None:
     if len(retrieved.table) > 0:
-        kernels.retrieval_cosines(
+        lanes.retrieval_cosines(
             bank.products,
             bank.occupied,
             bank.gram,
@@ -270,7 +270,7 @@ def _speak(
     alpha: np.float32,
 ) -> None:
     """Let negative items speak against the classes they mark; a negative alpha takes it back."""
-    kernels.add_penalties(
+    lanes.add_penalties(
         bank.products,
         bank.occupied,
         penalties.start,

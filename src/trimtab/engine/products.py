@@ -13,7 +13,7 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 
-MOSTLY_FULL = np.float32(0.6)  # share of a class's slots in use from which on all are read
+MOSTLY_FULL = np.float32(0.6)  # share of the slots in use from which on all are read
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -45,30 +45,22 @@ def two_dots(first: Array, second: Array, image: Array) -> tuple[np.float32, np.
 @njit(nogil=True)
 def slot_products(features: Array, occupied: Array, image: Array, out: Array) -> None:
     """(C, K, d), (d,) -> (C, K, 1); 0 for an empty slot."""
-    classes, slots, _ = features.shape
-    half = classes // 2
-    for c in range(half):
-        other = c + half
-        if _mostly_full(occupied[c]) and _mostly_full(occupied[other]):
-            for slot in range(slots):
-                one, two = two_dots(features[c, slot], features[other, slot], image)
-                out[c, slot, 0], out[other, slot, 0] = occupied[c, slot] * one, occupied[other, slot] * two
-        else:
-            _products_of_class(features[c], occupied[c], image, out[c])
-            _products_of_class(features[other], occupied[other], image, out[other])
-    if classes % 2:
-        _products_of_class(features[-1], occupied[-1], image, out[-1])
+    rows, held, result = features.reshape(-1, features.shape[2]), occupied.reshape(-1), out.reshape(-1)
+    half = len(rows) // 2
+    if _mostly_full(held):
+        for row in range(half):
+            one, two = two_dots(rows[row], rows[row + half], image)
+            result[row], result[row + half] = held[row] * one, held[row + half] * two
+        if len(rows) % 2:
+            result[-1] = held[-1] * dot(rows[-1], image)
+    else:
+        for row in range(len(rows)):
+            result[row] = dot(rows[row], image) if held[row] else np.float32(0)
 
 
-@njit(nogil=True)
+@njit(fastmath=VECTORIZE, nogil=True)
 def _mostly_full(held: Array) -> bool:
     count = np.float32(0)
     for slot in range(len(held)):
         count += held[slot]
     return bool(count > MOSTLY_FULL * len(held))
-
-
-@njit(nogil=True)
-def _products_of_class(rows: Array, held: Array, image: Array, out: Array) -> None:
-    for slot in range(len(rows)):
-        out[slot, 0] = dot(rows[slot], image) if held[slot] else np.float32(0)

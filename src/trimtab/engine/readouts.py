@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine import kernels, tables
+from trimtab.engine import lanes, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -93,7 +93,7 @@ class MeanProducts(ReadOut):
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
-        kernels.mean_products(
+        lanes.mean_products(
             bank.products,
             bank.occupied,
             slots.start,
@@ -121,7 +121,7 @@ class AffinitySums(ReadOut):
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
-        kernels.affinity_sums(
+        lanes.affinity_sums(
             bank.products,
             bank.used,
             slots.start,
@@ -152,7 +152,7 @@ class RetrievalCosines(ReadOut):
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank = self._bank
-        kernels.retrieval_cosines(
+        lanes.retrieval_cosines(
             bank.products,
             bank.used,
             bank.grams,
@@ -220,7 +220,7 @@ class NegativePenalties:
         count = slots.stop - slots.start
         products = bank.features[:, slots].reshape(classes * count, dim) @ features.T
         table = np.zeros((classes, len(features)), np.float32)
-        kernels.add_penalties(
+        lanes.add_penalties(
             products.reshape(classes, count, len(features)),
             bank.occupied[:, slots],
             0,
@@ -286,7 +286,7 @@ class NegativePenalties:
         self.marked[label][own < 0] = 0
 
     def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
-        kernels.add_penalties(
+        lanes.add_penalties(
             self._bank.products,
             self._bank.used,
             self._slots.start,

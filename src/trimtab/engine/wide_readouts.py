@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import kernels, wide
+from trimtab.engine import lanes, wide
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Image
@@ -88,7 +88,7 @@ class WideMeanProducts(WideReadOut, MeanProducts):
 
     def _compute(self, first_class: int, last_class: int, first_image: int) -> None:
         bank, slots = self._bank, self._slots
-        kernels.mean_products(
+        lanes.mean_products(
             bank.products,
             bank.used,
             slots.start,
@@ -188,7 +188,7 @@ class WideNegativePenalties(NegativePenalties):
         items = bank.rows[: bank.used_rows, slots]
         products = (items.reshape(-1, items.shape[2]) @ features.T).reshape(bank.used_rows, count, len(features))
         table = np.zeros((bank.classes, len(features)), np.float32)
-        kernels.add_penalties(
+        lanes.add_penalties(
             products,
             np.ascontiguousarray(bank.occupied[bank.members[: bank.used_rows], slots]),
             0,

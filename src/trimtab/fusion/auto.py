@@ -17,14 +17,14 @@ the stream's owner can expect, where somebody knows (loudness.py). This changes 
 Nothing is known at the first image, which gets the text's prediction. docs/weights-without-labels.md has the study.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
-from trimtab.engine.compiled import njit
+from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import VECTORIZE, log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
@@ -82,6 +82,7 @@ class AutoWeights:
             self.context.shares,
             self.loudness,
         )
+        self._code: Callable[..., None] | None = None  # of the loop that walks a block
 
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
@@ -112,10 +113,20 @@ class AutoWeights:
     ) -> Array:
         """(B, C): `step` for the images of a block, one after the other; of those not `learned` from, the answer."""
         given, answers = self._given(parts)
-        wanted = np.full(len(answers), np.nan) if sure is None else sure
-        marks = np.ones(len(answers), np.bool_) if learned is None else learned
-        usual_margin = self.sharpness.usual_margin
-        _walk(given, wanted, self.shares, self.habits, self._learned, usual_margin, marks, answers)
+        wanted = np.full(len(answers), np.nan) if sure is None else np.ascontiguousarray(sure, np.float64)
+        marks = np.ones(len(answers), np.bool_) if learned is None else np.ascontiguousarray(learned, np.bool_)
+        arguments = (
+            given,
+            wanted,
+            self.shares,
+            self.habits,
+            self._learned,
+            self.sharpness.usual_margin,
+            marks,
+            answers,
+        )
+        self._code = self._code or code_for(_walk, *arguments)
+        self._code(*arguments)
         return answers
 
     def arrays(self) -> Arrays:

@@ -114,9 +114,8 @@ class DMN(CacheMethod, WeighedMethod):
         if not self.writes_first:
             return None
         state.open(block)
-        bank, readouts, span = state.bank.compiled(), state.bank.readouts, state.bank.sections["memory"]
-        visit = state.bank.visit(learned)
-        _walk(bank, readouts, visit, span.start, span.stop, block.vote_labels, block.vote_entropies)
+        span = state.bank.sections["memory"]
+        state.bank.walk(_walk, learned, span.start, span.stop, block.vote_labels, block.vote_entropies)
         retrieved = block.logit_scales[:, None] * state.retrieved.of_block()
         return {"text": block.probabilities, "dynamic": softmax(retrieved)}
 

@@ -8,7 +8,7 @@ Vision-Language Models", ICCV 2025. Equation numbers are the paper's order of ap
 | 1: softmax of similarities        | `engine.equations.softmax`, `engine.block.Block.view_logits`     |
 | 2: center mu_c = w v_c + (1-w) t_c | `three_caches.ThreeCaches._with_center`                         |
 | A(x), below Eq. 3                 | `engine.equations.affinity`                                      |
-| 3: retrieved r_c, softmax s f r_c | `engine.kernels.retrieval_cosines`, `MCP.predict`                |
+| 3: retrieved r_c, softmax s f r_c | `engine.lanes.retrieval_cosines`, `MCP.predict`                  |
 | 4: prototype term                 | `MCP.predict`, `MCP._prototype_term`                             |
 | 5: fusion of the three parts      | `fusion.weights.FixedWeights.combine`                            |
 | caches and reflecting mechanism   | three_caches.py, with a table of its own                         |
@@ -100,19 +100,10 @@ class MCP(ThreeCacheMethod):
         state.open(block)
         if wide:
             return self._walk_wide(block, state)
-        caches, bank = state.caches, state.caches.bank
+        caches = state.caches
         prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
         figures = Figures(caches.clarity.figures, state.strength.figures, *self._speech)
-        walk(
-            bank.compiled(),
-            bank.readouts,
-            bank.visit(learned),
-            looks_of(block),
-            self.rules,
-            figures,
-            prototype,
-            retrieval,
-        )
+        caches.bank.walk(walk, learned, looks_of(block), self.rules, figures, prototype, retrieval)
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
 
     @cached_property

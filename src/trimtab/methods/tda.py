@@ -186,11 +186,9 @@ class TDA(CacheMethod):
             for image in block:
                 self.observe(image, state)
             return self._parts_of(block, state)
-        slots, readouts = bank.compiled(), bank.readouts
-        _walk(
-            slots,
-            readouts,
-            bank.visit(learned),
+        bank.walk(
+            _walk,
+            learned,
             bank.sections["negative"].start,
             bank.sections["negative"].stop,
             block.labels,
