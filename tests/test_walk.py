@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from gentle import gentle_stream
-from trimtab import DMN, MCP, TDA, Keel, Stream, ZeroShot, ZeroVote
+from trimtab import DMN, MCP, TDA, BoostAdapter, Keel, MCPPlus, Stream, ZeroShot, ZeroVote
 from trimtab.methods.base import Method
+from trimtab.methods.three_caches import PAPER_FORM
 from trimtab.methods.three_caches_walk import looks_of
 
 WALKED: dict[str, tuple[type[Method], dict[str, Any]]] = {
@@ -20,8 +21,13 @@ WALKED: dict[str, tuple[type[Method], dict[str, Any]]] = {
     "mcp, no align cache": (MCP, {"align_slots": 0, "text_scale": "stream"}),
     "tda": (TDA, {"entropy_high": 0.69}),
     "tda, plain": (TDA, {"query": "plain", "negative_slots": 0}),
+    "boostadapter": (BoostAdapter, {"entropy_high": 0.69, "view_fraction": 0.8, "negative_slots": 3}),
+    "boostadapter, mean of views": (BoostAdapter, {"query": "confident_mean", "view_fraction": 0.5, "boost_slots": 0}),
     "dmn": (DMN, {"memory_slots": 3}),
     "keel": (Keel, {}),
+    "mcp++": (MCPPlus, {"learning_rate": 1e-3}),
+    "mcp++, paper": (MCPPlus, {**PAPER_FORM, "learning_rate": 1e-3, "fusion": (1.0, 1.0, 1.0)}),
+    "mcp++, one side": (MCPPlus, {"one_sided": True, "temperature": 0.1, "contrast_weight": 0, "learning_rate": 1e-3}),
     "zero-shot": (ZeroShot, {}),
     "zero": (ZeroVote, {"view_fraction": 0.5, "fusion": (1.0, 1.0, 1.0)}),
 }

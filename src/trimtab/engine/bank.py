@@ -131,19 +131,19 @@ class Bank:
             raise TrimtabError("A bank that is walked in compiled loops has one read-out of each kind at most.")
         return self._readouts[0]
 
-    def walk(self, loop: Callable[..., None], learned: NDArray[np.bool_], *arguments: Any) -> None:
+    def walk(self, loop: Callable[..., Any], learned: NDArray[np.bool_], *arguments: Any) -> Any:
         """Let a compiled loop walk the open block: it takes slots, read-outs, a visit, and what else is given here.
 
         What is given has the same types for every block of the same size, and its arrays are in C order.
         """
         visit = tables.Visit(learned, *self._visit)
-        self._call(loop, self.compiled(), self.readouts, visit, *arguments)
+        return self._call(loop, self.compiled(), self.readouts, visit, *arguments)
 
-    def _call(self, loop: Callable[..., None], *arguments: Any) -> None:
+    def _call(self, loop: Callable[..., Any], *arguments: Any) -> Any:
         code = self._codes.get(loop)
         if code is None:
             code = self._codes[loop] = code_for(loop, *arguments)
-        code(*arguments)
+        return code(*arguments)
 
     def place_of(self, label: int) -> int:
         """The row of a class."""

@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
+from trimtab.engine.compiled import njit
+from trimtab.engine.products import dot
 
 
 class Prototypes:
@@ -59,9 +61,37 @@ class Prototypes:
         return labels
 
     def _renew(self, label: int) -> None:
-        stored = self._bank.occupied[label, self._slots] > 0
-        items = self._bank.features[label, self._slots][stored]
-        mean = items.mean(axis=0) if len(items) else np.zeros_like(self.units[label])  # v_c
-        length = np.sqrt(mean @ mean)
-        self.lengths[label] = length
-        self.units[label] = mean / length if length > 0 else 0
+        items = np.ascontiguousarray(self._bank.features[label, self._slots])
+        held = np.ascontiguousarray(self._bank.occupied[label, self._slots])
+        self.lengths[label] = renew_one(items, held, self.units[label])
+
+
+@njit(nogil=True, error_model="numpy")
+def renew_one(items: Array, held: Array, unit: Array) -> np.float32:
+    """The mean of a class's items (K, d) that are `held` (K,), made unit in place; its length."""
+    for k in range(len(unit)):
+        unit[k] = 0
+    count = np.float32(0)
+    for slot in range(len(items)):
+        if held[slot]:
+            count += np.float32(1)
+            _add(items[slot], unit)
+    if count == 0:
+        return np.float32(0)
+    _divide(unit, count)  # v_c
+    length = np.sqrt(dot(unit, unit))
+    if length > 0:
+        _divide(unit, length)
+    return length
+
+
+@njit(nogil=True)
+def _add(item: Array, total: Array) -> None:
+    for k in range(len(total)):
+        total[k] += item[k]
+
+
+@njit(nogil=True, error_model="numpy")
+def _divide(row: Array, divisor: np.float32) -> None:
+    for k in range(len(row)):
+        row[k] /= divisor

@@ -84,6 +84,21 @@ def _entropy_slopes(logits: Floats, slopes: Floats) -> None:
             slopes[n, c] = -probabilities[n, c] * (logarithms[c] - usual) / views  # slope of Eq. 7
 
 
+@njit(error_model="numpy", nogil=True)
+def slopes_of_entropy(logits: Floats, probabilities: Floats, slopes: Floats) -> None:
+    """The same for a single row (C,); `probabilities` is room in float64."""
+    highest, total, usual = logits.max(), 0.0, 0.0
+    for c in range(len(logits)):
+        probabilities[c] = np.exp(np.float64(logits[c]) - highest)
+        total += probabilities[c]
+    for c in range(len(logits)):
+        probabilities[c] /= total
+        usual += probabilities[c] * np.log(probabilities[c]) if probabilities[c] > 0 else 0.0
+    for c in range(len(logits)):
+        logarithm = np.log(probabilities[c]) if probabilities[c] > 0 else 0.0
+        slopes[c] = -probabilities[c] * (logarithm - usual)  # slope of Eq. 7
+
+
 @njit(fastmath=VECTORIZE, error_model="numpy", nogil=True)
 def _tangent_gradients(
     units: Floats,

@@ -17,14 +17,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
-from trimtab.engine.block import Image, Query
+from trimtab.engine.block import Block, Image, Query
 from trimtab.engine.equations import affinity
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, slots
+from trimtab.engine.wide import WideBank
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.tda import TDA, TDAState
+from trimtab.methods.tda_walk import Lent, nothing_lent
 
 # The released program's room for boosting samples, by data set; the rest is TDA's.
 BOOST_SLOTS = {
@@ -74,6 +77,22 @@ class BoostAdapter(TDA):
         about="What stands for an image: its plain view, or the mean of its confident views (released on the ImageNet "
         "variants).",
     )
+
+    def walk(self, block: Block, state: TDAState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
+        """A block at once, as TDA's, with the views that each image lends."""
+        if isinstance(state.bank, WideBank) or not self.writes_first:
+            return None
+        lent = self._lent(block) if block.views.shape[1] > 1 else nothing_lent(block)
+        return self._walked(block, state, learned, lent, keeps_newest=True)
+
+    def _lent(self, block: Block) -> Lent:
+        """The confident views of a block's images, each under its own class."""
+        return Lent(
+            block.kept_logits.argmax(axis=2),
+            np.take_along_axis(block.view_entropies, block.kept, axis=1),
+            np.einsum("bnd,bd->bn", block.kept_features, block.queries),
+            self.positive_slots + self.boost_slots,
+        )
 
     def logits(self, image: Image, state: TDAState) -> Array:
         """(C,): as TDA's, from a positive cache that the confident views have joined."""

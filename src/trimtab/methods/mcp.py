@@ -19,7 +19,6 @@ NOT the paper's exact form; `MCP.paper()` is, and `MCP.paper(dataset)` with the 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -102,15 +101,9 @@ class MCP(ThreeCacheMethod):
             return self._walk_wide(block, state)
         caches = state.caches
         prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
-        figures = Figures(caches.clarity.figures, state.strength.figures, *self._speech)
+        figures = Figures(caches.clarity.figures, state.strength.figures, *self.speech)
         caches.bank.walk(walk, learned, looks_of(block), self.rules, figures, prototype, retrieval)
         return {"text": block.vote, "prototype": prototype, "retrieval": retrieval}
-
-    @cached_property
-    def _speech(self) -> tuple[bool, np.float32, np.float32]:
-        """How the prototypes speak, as compiled loops take it: matched or not, alpha and beta of A(x)."""
-        alpha, beta = self.affinity
-        return self.prototype_term == "matched", np.float32(alpha), np.float32(beta)
 
     def _walk_wide(self, block: Block, state: MCPState) -> dict[str, Array]:
         """Where slots come and go, images are written one by one; the parts of the block are still made at once."""

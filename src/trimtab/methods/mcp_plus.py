@@ -25,13 +25,15 @@ features and the unmoved text.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.alignment import Alignment
 from trimtab.engine.arrays import Array, Floats
-from trimtab.engine.block import Image
+from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import affinity, confident_views, entropy, normalized_entropy, softmax
 from trimtab.engine.moving_text import RunningText
 from trimtab.engine.operations import Size
@@ -40,10 +42,13 @@ from trimtab.engine.prototypes import Prototypes
 from trimtab.engine.residuals import Terms, entropy_slopes, one_step, residual_gradients
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
+from trimtab.engine.wide import WideBank
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.joint_loss import CONTRAST_FLOOR
+from trimtab.methods.mcp_plus_walk import Step, prototyped_by, room_for, walk
 from trimtab.methods.three_caches import PAPER_FORM, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_caches_walk import Figures, looks_of
 from trimtab.task import Task
 
 # The released program's learning rates, by data set.
@@ -173,6 +178,34 @@ class MCPPlus(ThreeCacheMethod):
         if self.evolve_text:
             self._evolve(answer, state)
         return answer.parts
+
+    def walk(self, block: Block, state: MCPPlusState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
+        """A block of single views at once, in a compiled loop that stops where the align loss has to follow."""
+        wide, views = isinstance(state.caches.bank, WideBank), block.views.shape[1]
+        if wide or views > 1 or self.evolve_text or not self.writes_first or not learned.all():
+            return None
+        state.open(block)
+        figures = Figures(state.caches.clarity.figures, state.strength.figures, *self.speech)
+        prototyped = prototyped_by(state.text, state.prototypes, state.negatives, state.alignment)
+        room, text, prototype, retrieval = room_for(block)
+        fixed = looks_of(block), self.rules, figures, prototyped, self._one_step, room
+        first, stopped = 0, False
+        while first < len(block):
+            parts = text, prototype, retrieval
+            first = state.caches.bank.walk(walk, learned, *fixed, first, stopped, *parts)
+            stopped = True
+            for label in np.flatnonzero(room.changed).tolist():
+                state.alignment.write(label, state.prototypes.units[label])
+            room.changed[:] = False
+            if self.align_weight:
+                state.alignment.settle()
+        return {"text": text, "prototype": prototype, "retrieval": retrieval}
+
+    @cached_property
+    def _one_step(self) -> Step:
+        """The joint loss's weights and the step, as compiled loops take them."""
+        weights = np.float32(self.entropy_weight), self.align_weight / self.temperature, float(self.contrast_weight)
+        return Step(*weights, self.one_sided, np.float32(self.learning_rate), np.float32(self.adam_eps))
 
     def observe(self, image: Image, state: MCPPlusState) -> None:
         """Write the caches; what may move the text needs the prediction too."""

@@ -22,17 +22,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import door
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image, Query
-from trimtab.engine.compiled import njit
 from trimtab.engine.equations import normalized_entropy, softmax
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, slots
 from trimtab.engine.readouts import AffinitySums, NegativePenalties
 from trimtab.engine.state import State
-from trimtab.engine.tables import ReadOuts, Slots, Visit
 from trimtab.engine.wide import WideBank
 from trimtab.engine.wide_readouts import kind_for
 from trimtab.methods.base import CacheMethod
@@ -46,6 +43,7 @@ from trimtab.methods.facts import (
     Released,
     Templates,
 )
+from trimtab.methods.tda_walk import Judged, Lent, Rules, nothing_lent, walk
 from trimtab.task import Task
 
 # The released program's alpha and beta of A(x), by data set.
@@ -177,26 +175,26 @@ class TDA(CacheMethod):
 
     def walk(self, block: Block, state: TDAState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
         """A block at once: all writes first, then the logits from what each image found."""
-        plain, bank = self.query == "plain", state.bank
-        wide = isinstance(bank, WideBank)
+        wide = isinstance(state.bank, WideBank)
         if not self.writes_first or (wide and not learned.all()):
             return None
+        if not wide:
+            return self._walked(block, state, learned, nothing_lent(block), keeps_newest=False)
+        state.open(block)  # its slots come and go; the parts of a block are still made at once
+        for image in block:
+            self.observe(image, state)
+        return self._parts_of(block, state)
+
+    def _walked(
+        self, block: Block, state: TDAState, learned: NDArray[np.bool_], lent: Lent, *, keeps_newest: bool
+    ) -> dict[str, Array]:
+        """Write a block in one compiled loop; the negative cache `keeps_newest` items or those of lowest entropy."""
         state.open(block)
-        if wide:  # whose slots come and go; the parts of a block are still made at once
-            for image in block:
-                self.observe(image, state)
-            return self._parts_of(block, state)
-        bank.walk(
-            _walk,
-            learned,
-            bank.sections["negative"].start,
-            bank.sections["negative"].stop,
-            block.labels,
-            block.entropies if plain else block.vote_entropies,
-            block.probabilities if plain else block.vote,
-            float(self.entropy_low),
-            float(self.entropy_high),
-        )
+        plain, negative = self.query == "plain", state.bank.sections["negative"]
+        entropies = block.entropies if plain else block.vote_entropies
+        judged = Judged(block.labels, entropies, block.probabilities if plain else block.vote)
+        bounds = float(self.entropy_low), float(self.entropy_high)
+        state.bank.walk(walk, learned, judged, Rules(negative.start, negative.stop, *bounds, keeps_newest), lent)
         return self._parts_of(block, state)
 
     def _parts_of(self, block: Block, state: TDAState) -> dict[str, Array]:
@@ -226,27 +224,3 @@ class TDA(CacheMethod):
             + size.products(1, size.classes * (self.positive_slots + self.negative_slots))
             + size.masks(self.negative_slots)
         )
-
-
-@njit(nogil=True)
-def _walk(
-    bank: Slots,
-    readouts: ReadOuts,
-    visit: Visit,
-    negative: int,
-    stop: int,
-    labels: NDArray[np.intp],
-    entropies: Array,
-    probabilities: Array,
-    entropy_low: float,
-    entropy_high: float,
-) -> None:
-    """`TDA.observe` for each image of a block; the negative cache is in slots negative..stop, the positive before."""
-    bits = np.log2(probabilities.shape[1])
-    for row in range(len(labels)):
-        label, score, payload = labels[row], entropies[row], probabilities[row]
-        door.offer(bank, readouts, visit, 0, negative, label, row, score, payload)
-        if entropy_low < score / bits < entropy_high:
-            door.offer(bank, readouts, visit, negative, stop, label, row, score, payload)
-        if not visit.learned[row]:
-            door.take_back(bank, readouts, visit, row)

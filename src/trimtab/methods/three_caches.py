@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image, Query
@@ -202,6 +204,12 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
             alpha if self.positive_alpha is None else float(self.positive_alpha),
             beta if self.positive_beta is None else float(self.positive_beta),
         )
+
+    @cached_property
+    def speech(self) -> tuple[bool, np.float32, np.float32]:
+        """How the prototypes speak, as compiled loops take it: matched or not, alpha and beta of A(x)."""
+        alpha, beta = self.affinity
+        return self.prototype_term == "matched", np.float32(alpha), np.float32(beta)
 
     @cached_property
     def rules(self) -> Rules:

@@ -91,7 +91,7 @@ def walk(
         before = bank.arrivals[label]
         if not visit.learned[row]:
             clarity[:], strength[:] = figures.clarity, figures.strength
-        _write(bank, readouts, visit, looks, rules, figures, row, scratch)
+        write(bank, readouts, visit, looks, rules, figures, row, scratch)
         _parts(readouts, looks, figures, row, scratch, prototype[row], retrieval[row])
         if not visit.learned[row]:
             door.take_back(bank, readouts, visit, row)
@@ -100,7 +100,7 @@ def walk(
 
 
 @njit(nogil=True)
-def _write(
+def write(
     bank: Slots,
     readouts: ReadOuts,
     visit: Visit,
