@@ -12,10 +12,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from numba.core.registry import CPUDispatcher
 from numpy.typing import NDArray
 
 from trimtab import arguments
@@ -29,6 +30,8 @@ from trimtab.text_tower import TextTower
 from trimtab.toy_tower import ToyTower
 
 SAME = 1e-5  # how close `run` and repeated `step`s must be
+# What a stream leads to and does not hold: the task, and code, compiled or not.
+NOT_HELD = (type, ModuleType, FunctionType, BuiltinFunctionType, CPUDispatcher, Task)
 
 Check = Callable[[Method, Task, Array], None]
 
@@ -297,7 +300,7 @@ def _bytes_held(stream: Stream) -> int:
     waiting: list[Any] = [stream]
     while waiting:
         thing = waiting.pop()
-        if id(thing) in found or isinstance(thing, (type, ModuleType, FunctionType, Task)):
+        if isinstance(thing, NOT_HELD) or id(thing) in found:
             continue
         found[id(thing)] = sys.getsizeof(thing)
         waiting += gc.get_referents(thing)

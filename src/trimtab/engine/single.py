@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, exp, highest_of
+from trimtab.engine.products import dot
 
 AT_ONCE = 32  # classes whose exponentials are taken in one loop; their slots fit the processor's first cache
 EMPTY = np.float32(-2)  # instead of the product of an empty slot, which is 0: below every cosine
@@ -61,7 +62,7 @@ def affinity_sums(
         _exponentials(strengths, np.float32(1), beta)
         for c in range(begin, end):
             own = strengths[(c - begin) * slots : (c - begin + 1) * slots]
-            out[c] = alpha * _dot(own[start:stop], occupied[c, start:stop])
+            out[c] = alpha * dot(own[start:stop], occupied[c, start:stop])
 
 
 @njit(nogil=True)
@@ -89,7 +90,7 @@ def retrieval_cosines(
             weights = room[(c - begin) * slots : (c - begin + 1) * slots]
             _take_off_empty(weights, occupied[c], stop)
             squared = _square(gram[c], weights, stop)
-            out[c] = _dot(weights, products[c]) / np.sqrt(max(squared, np.float32(1e-30)))  # Eq. 3, as a cosine
+            out[c] = dot(weights, products[c]) / np.sqrt(max(squared, np.float32(1e-30)))  # Eq. 3, as a cosine
 
 
 @njit(nogil=True)
@@ -149,18 +150,10 @@ def _take_off_empty(weights: Array, held: Array, stop: int) -> None:
         weights[k] = np.float32(0)
 
 
-@njit(fastmath=VECTORIZE, nogil=True)
-def _dot(first: Array, second: Array) -> np.float32:
-    total = np.float32(0)
-    for k in range(len(first)):
-        total += first[k] * second[k]
-    return total
-
-
 @njit(nogil=True)
 def _square(gram: Array, weights: Array, stop: int) -> np.float32:
     """The squared length of the weighted sum, w' G w; weights from `stop` on are 0."""
     total = np.float32(0)
     for k in range(stop):
-        total += weights[k] * _dot(gram[k], weights)
+        total += weights[k] * dot(gram[k], weights)
     return total
