@@ -20,6 +20,7 @@ from trimtab.engine import tables
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import njit
 from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
 
@@ -94,6 +95,7 @@ class WideBank(Bank):
         self.rows: Array = np.zeros((0, slots, dim), np.float32)
         self.grams: Array = np.zeros((0, slots, slots), np.float32)
         self.used: Array = np.zeros((0, slots), np.float32)  # occupied, by row
+        self._keys = np.zeros((0, slots), np.int64)  # of the items, by row: equal for equal ones; 0: not known
         self.make_room(min(classes, max(1, FIRST_ROOM // (4 * slots * dim))))
 
     @property
@@ -127,10 +129,17 @@ class WideBank(Bank):
         size = min(max(count, 2 * len(self.rows)), self.classes)
         self.rows, self.grams = grown(self.rows, size), grown(self.grams, size)
         self.used, self.members = grown(self.used, size), grown(self.members, size)
+        self._keys = grown(self._keys, size)
         for follower in self._followers:
             grow = getattr(follower, "grow", None)
             if grow is not None:
                 grow(size)
+
+    def hold_rows(self, count: int) -> None:
+        """Let so many classes have slots, and what they hold be anything."""
+        self.used_rows = count
+        self.make_room(count)
+        self._keys[:] = 0
 
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot that exists, and with each other."""
@@ -144,13 +153,23 @@ class WideBank(Bank):
             held[:, 0] = False
             cosines = block.logits[:, self.members[: self.used_rows]] / block.logit_scales[:, None]
             self.products[: self.used_rows, 0] = cosines.T
-        # Most slots are empty here: the items side by side are a far smaller product than the rows as they are.
+        # Most slots are empty here, and an image may stand in several: the items side by side, each once, are a far
+        # smaller product than the rows as they are.
         places = np.flatnonzero(held)
-        items = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)[places]
-        self.products.reshape(room * slots, len(block))[places] = items @ block.queries.T
+        firsts, which = first_of_equals(self._known_keys(places))
+        items = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)[places[firsts]]
+        self.products.reshape(room * slots, len(block))[places] = (items @ block.queries.T)[which]
         self._block = block
         for follower in self._followers:
             follower.open()
+
+    def _known_keys(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The keys of items: Python's hash, which nobody can foresee, so that no two items are made to share one."""
+        keys = self._keys[: self.used_rows].reshape(-1)
+        rows = self.rows[: self.used_rows].reshape(len(keys), self.rows.shape[2])
+        for place in places[keys[places] == 0].tolist():
+            keys[place] = hash(rows[place].tobytes())
+        return keys[places]
 
     def compiled(self) -> tables.Slots:
         """What finding a slot needs; features, products and Gram matrices are by row, not by class."""
@@ -198,6 +217,7 @@ class WideBank(Bank):
         self.scores[label, slot], self.sources[label, slot] = score, image.position
         self.births[label, slot] = self.arrivals[label]
         self.occupied[label, slot] = self.used[place, slot] = 1
+        self._keys[place, slot] = 0
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 
@@ -215,8 +235,14 @@ class WideBank(Bank):
 
     def place(self, label: int, feature: Array, position: int) -> None:
         """Give a class an item that is known to be of it, between two blocks; see `Bank.place`."""
-        self._row_for(label)
+        row = self._row_for(label)
         super().place(label, feature, position)
+        self._keys[row] = 0
+
+    def drop(self, gone: NDArray[np.bool_]) -> None:
+        """Take items out, (C, K); see `Bank.drop`."""
+        super().drop(gone)
+        self._keys[self.row_of[gone.any(axis=1)]] = 0
 
     @property
     def open_block(self) -> Block:
@@ -264,10 +290,28 @@ def hold_like(state: State, arrays: Arrays, prefix: str = "state.") -> None:
     """Let the wide banks of a state have as many classes as the arrays hold that are about to be copied into it."""
     for name, part in state._parts():
         if isinstance(part, WideBank):
-            part.used_rows = len(arrays[f"{prefix}{name}.features"])
-            part.make_room(part.used_rows)
+            part.hold_rows(len(arrays[f"{prefix}{name}.features"]))
         elif isinstance(part, State):
             hold_like(part, arrays, f"{prefix}{name}.")
+
+
+@njit(nogil=True)
+def first_of_equals(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each different key stands first, and which of these each key (N,) is equal to."""
+    rooms = 2
+    while rooms < 2 * len(keys):
+        rooms *= 2
+    table = np.full(rooms, -1, np.int64)  # by the key's last bits and, where that is taken, after it
+    firsts, which, count = np.empty_like(keys), np.empty_like(keys), 0
+    for k in range(len(keys)):
+        room = keys[k] & (rooms - 1)
+        while table[room] >= 0 and keys[firsts[table[room]]] != keys[k]:
+            room = (room + 1) & (rooms - 1)
+        if table[room] < 0:
+            table[room], firsts[count] = count, k
+            count += 1
+        which[k] = table[room]
+    return firsts[:count], which
 
 
 def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
