@@ -96,6 +96,9 @@ class WideBank(Bank):
         self.grams: Array = np.zeros((0, slots, slots), np.float32)
         self.used: Array = np.zeros((0, slots), np.float32)  # occupied, by row
         self._keys = np.zeros((0, slots), np.int64)  # of the items, by row: equal for equal ones; 0: not known
+        # Products are kept in memory of the last block, whose zeros stay: fresh memory costs as much as the products.
+        self._memory: Array = np.zeros((0, slots, 0), np.float32)
+        self._filled = np.zeros((0, slots), np.bool_)  # by row: where that memory is not zero
         self.make_room(min(classes, max(1, FIRST_ROOM // (4 * slots * dim))))
 
     @property
@@ -129,7 +132,7 @@ class WideBank(Bank):
         size = min(max(count, 2 * len(self.rows)), self.classes)
         self.rows, self.grams = grown(self.rows, size), grown(self.grams, size)
         self.used, self.members = grown(self.used, size), grown(self.members, size)
-        self._keys = grown(self._keys, size)
+        self._keys, self._filled = grown(self._keys, size), grown(self._filled, size)
         for follower in self._followers:
             grow = getattr(follower, "grow", None)
             if grow is not None:
@@ -144,11 +147,11 @@ class WideBank(Bank):
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot that exists, and with each other."""
         self.used[: self.used_rows] = self.occupied[self.members[: self.used_rows]]
-        self.make_room(min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes))
-        _, slots, dim = self.rows.shape
         room = min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes)
-        self.products = np.zeros((room, slots, len(block)), np.float32)
+        self.make_room(room)
+        _, slots, dim = self.rows.shape
         held = self.used[: self.used_rows] > 0
+        self._take_memory(room, len(block), held)
         if self._anchors is not None:  # whose products are the text's cosines
             held[:, 0] = False
             cosines = block.logits[:, self.members[: self.used_rows]] / block.logit_scales[:, None]
@@ -159,9 +162,21 @@ class WideBank(Bank):
         firsts, which = first_of_equals(self._known_keys(places))
         items = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)[places[firsts]]
         self.products.reshape(room * slots, len(block))[places] = (items @ block.queries.T)[which]
+        self._filled[: self.used_rows] |= held
         self._block = block
         for follower in self._followers:
             follower.open()
+
+    def _take_memory(self, rows: int, images: int, held: NDArray[np.bool_]) -> None:
+        """Room for a block's products, 0 in every slot that holds nothing."""
+        if len(self._memory) < rows or self._memory.shape[2] != images:
+            self._memory = np.zeros((min(2 * rows, self.classes), self.rows.shape[1], images), np.float32)
+            self._filled[:] = False
+        stale = self._filled.copy()
+        stale[: self.used_rows] &= ~held
+        self._memory[: len(stale)][stale[: len(self._memory)]] = 0
+        self._filled[stale] = False
+        self.products = self._memory[:rows]
 
     def _known_keys(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The keys of items: Python's hash, which nobody can foresee, so that no two items are made to share one."""
@@ -217,7 +232,7 @@ class WideBank(Bank):
         self.scores[label, slot], self.sources[label, slot] = score, image.position
         self.births[label, slot] = self.arrivals[label]
         self.occupied[label, slot] = self.used[place, slot] = 1
-        self._keys[place, slot] = 0
+        self._keys[place, slot], self._filled[place, slot] = 0, True
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 

@@ -148,7 +148,10 @@ class WideNegativePenalties(NegativePenalties):
     def open(self) -> None:
         """Compute the whole table for a new block."""
         bank = self._bank
-        self._table = np.zeros((bank.classes, bank.products.shape[2]), np.float32)
+        if self._table.shape[1] == bank.products.shape[2]:
+            self._table[self._against] = 0
+        else:
+            self._table = np.zeros((bank.classes, bank.products.shape[2]), np.float32)
         spoken = np.arange(self.marked.shape[2]) < self.counts[: bank.used_rows, :, None]
         self._against = np.unique(self.marked[: bank.used_rows][spoken])
         self._add(0, bank.used_rows, 0, self._slots.stop - self._slots.start, 0, 1)
