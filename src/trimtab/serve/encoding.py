@@ -2,9 +2,8 @@
 
 Threads decode pictures and cut their views; lanes, one thread each, take what is ready and encode it. On a processor
 there is a lane per core, each with one thread of its own: lanes that never wait for each other encode more than one
-call spread over all cores. A lane takes at most its share of half of what is under way, so that the other half is
-ready when it is done, and waits a few milliseconds for pictures that are being decoded, never for pictures that may
-come.
+call spread over all cores. What is under way is shared out to the lanes and one share more, so that one is ready when
+a lane is done. A lane waits a few milliseconds for pictures that are being decoded, never for pictures that may come.
 """
 
 import math
@@ -153,15 +152,15 @@ class SharedEncoder:
     ) -> list[tuple[_Ready, Features | TrimtabError]]:
         """What a lane answers that is done with a batch: that, and what another lane has left for it.
 
-        While pictures wait for this lane, and another lane is about to be done, nobody is in a hurry: its answers are
-        left for that lane. Two batches in one commit and one wake-up cost less than one each.
+        A lane whose next batch is ready while another lane is at work leaves its answers for whichever lane is done
+        next: two batches in one commit and one wake-up cost less than one each. No more than one batch is left so.
         """
         with self._changed:
             self._under_way -= len(batch)
             self._busy -= 1
             first = not self._left
             self._left += zip(batch, found, strict=True)
-            if first and self._busy and self._ready:
+            if first and self._busy and len(self._ready) >= len(batch):
                 return []
             answered, self._left = self._left, []
             return answered
@@ -174,7 +173,7 @@ class SharedEncoder:
                 if not self._ready:
                     return []
                 most = images_per_call(self.encoder) or max(1, VIEWS_AT_ONCE // len(self._ready[0].views))
-                wanted = min(most, math.ceil(self._under_way / (2 * self._lanes)))
+                wanted = min(most, math.ceil(self._under_way / (self._lanes + 1)))
                 self._changed.wait_for(partial(self._enough, wanted), timeout=LONGEST_WAIT)
                 if self._ready:  # else another lane was faster
                     self._busy += 1

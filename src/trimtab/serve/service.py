@@ -173,8 +173,8 @@ class Service:
 
     def _take_in(self, name: str, requests: Sequence[Request]) -> list[Answer]:
         answers = self.hub.get(name).classify(requests)
-        for answer in answers:
-            self.metrics.image(name, learned=answer.learned and not answer.replayed, flipped=answer.flipped)
+        learned = sum(answer.learned and not answer.replayed for answer in answers)
+        self.metrics.images(name, len(answers), learned=learned, flipped=sum(answer.flipped for answer in answers))
         return answers
 
     def _within_quota(self, settings: StreamSettings, count: int) -> None:
