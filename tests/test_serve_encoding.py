@@ -114,3 +114,55 @@ def test_pictures_of_many_threads_get_their_own_features(shared):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+class Gates(ColorEncoder):
+    """Each call waits for a gate of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.entered, self.gates = threading.Semaphore(0), [threading.Event() for _ in range(3)]
+        self._gates = iter(self.gates)
+
+    def encode_images(self, pixels):
+        gate = next(self._gates, None)
+        if gate is not None:
+            self.entered.release()
+            assert gate.wait(10)
+        return super().encode_images(pixels)
+
+
+def test_a_lane_with_work_to_do_leaves_its_answers_for_the_next_that_is_done():
+    encoder = Gates()
+    shared = SharedEncoder(encoder, lanes=2)
+    early = shared.features(pictures(1)) + shared.features(pictures(1, first=1))
+    for _ in early:
+        assert encoder.entered.acquire(timeout=10)
+    later = shared.features(pictures(8, first=2))
+    deadline = time.monotonic() + 10
+    while shared._decoding and time.monotonic() < deadline:
+        time.sleep(0.01)
+    encoder.gates[0].set()  # one lane is done, and goes on with what is ready
+    assert encoder.entered.acquire(timeout=10)
+    assert [future.done() for future in early] == [False, False]
+    encoder.gates[1].set()
+    assert [len(future.result(10)) for future in early] == [1, 1]
+    encoder.gates[2].set()
+    assert [len(future.result(10)) for future in later] == [1] * 8
+    shared.close()
+
+
+def test_a_lane_with_nothing_to_do_answers_at_once():
+    encoder = Gates()
+    shared = SharedEncoder(encoder, lanes=2)
+    both = shared.features(pictures(1)) + shared.features(pictures(1, first=1))
+    for _ in both:
+        assert encoder.entered.acquire(timeout=10)
+    encoder.gates[0].set()
+    deadline = time.monotonic() + 10
+    while not any(future.done() for future in both) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert sum(future.done() for future in both) == 1
+    encoder.gates[1].set()
+    shared.close()
+    assert all(future.done() for future in both)
