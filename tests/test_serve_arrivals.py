@@ -95,7 +95,7 @@ class Wire:
 def test_what_is_written_in_one_turn_is_sent_at_once_and_in_order():
     async def answer():
         wire = Wire()
-        outgoing = Outgoing(wire, asyncio.get_running_loop())
+        outgoing = Outgoing(wire)
         outgoing.write(b"head ")
         outgoing.write(b"body")
         assert wire.sent == []

@@ -142,7 +142,7 @@ def test_a_lane_with_work_to_do_leaves_its_answers_for_the_next_that_is_done():
     deadline = time.monotonic() + 10
     while shared._decoding and time.monotonic() < deadline:
         time.sleep(0.01)
-    encoder.gates[0].set()  # one lane is done, and goes on with what is ready
+    encoder.gates[0].set()  # one lane is done, and takes what is ready
     assert encoder.entered.acquire(timeout=10)
     assert [future.done() for future in early] == [False, False]
     encoder.gates[1].set()

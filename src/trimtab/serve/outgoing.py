@@ -13,8 +13,8 @@ MOST_HELD = 1 << 16  # bytes; more is sent at once, so that a slow client is not
 class Outgoing:
     """A transport that sends what was written in one turn of the event loop together."""
 
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
+    def __init__(self, transport: Any) -> None:
+        self._transport, self._loop = transport, asyncio.get_running_loop()
         self._held: list[bytes] = []
         self._bytes = 0
 

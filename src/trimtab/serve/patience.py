@@ -25,7 +25,7 @@ def impatient(protocol: Any, limits: Limits) -> Any:
         _stuck: asyncio.TimerHandle | None = None  # while the client takes nothing of what waits for it
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(Outgoing(transport, self.loop))
+            super().connection_made(Outgoing(transport))
             self._wait_for_head()
 
         def data_received(self, data: bytes) -> None:
