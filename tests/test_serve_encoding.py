@@ -51,9 +51,7 @@ def test_what_waits_is_encoded_together_and_half_is_left_for_the_next_batch():
     batches: list[Batch] = []
     shared = SharedEncoder(encoder, lanes=1, told=batches.append)
     futures = shared.features(pictures(16))
-    deadline = time.monotonic() + 10
-    while shared._decoding and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: not shared._decoding)
     encoder.go_on.set()
     shared.close()
     assert all(future.done() for future in futures)
@@ -132,16 +130,26 @@ class Gates(ColorEncoder):
         return super().encode_images(pixels)
 
 
-def test_a_lane_with_work_to_do_leaves_its_answers_for_the_next_that_is_done():
+def two_lanes_at_work():
+    """An encoder, its lanes, and what each of the two is busy with."""
     encoder = Gates()
     shared = SharedEncoder(encoder, lanes=2)
-    early = shared.features(pictures(1)) + shared.features(pictures(1, first=1))
-    for _ in early:
+    both = shared.features(pictures(1)) + shared.features(pictures(1, first=1))
+    for _ in both:
         assert encoder.entered.acquire(timeout=10)
-    later = shared.features(pictures(8, first=2))
+    return encoder, shared, both
+
+
+def until(happened):
     deadline = time.monotonic() + 10
-    while shared._decoding and time.monotonic() < deadline:
+    while not happened() and time.monotonic() < deadline:
         time.sleep(0.01)
+
+
+def test_a_lane_with_work_to_do_leaves_its_answers_for_the_next_that_is_done():
+    encoder, shared, early = two_lanes_at_work()
+    later = shared.features(pictures(8, first=2))
+    until(lambda: not shared._decoding)
     encoder.gates[0].set()  # one lane is done, and takes what is ready
     assert encoder.entered.acquire(timeout=10)
     assert [future.done() for future in early] == [False, False]
@@ -153,15 +161,9 @@ def test_a_lane_with_work_to_do_leaves_its_answers_for_the_next_that_is_done():
 
 
 def test_a_lane_with_nothing_to_do_answers_at_once():
-    encoder = Gates()
-    shared = SharedEncoder(encoder, lanes=2)
-    both = shared.features(pictures(1)) + shared.features(pictures(1, first=1))
-    for _ in both:
-        assert encoder.entered.acquire(timeout=10)
+    encoder, shared, both = two_lanes_at_work()
     encoder.gates[0].set()
-    deadline = time.monotonic() + 10
-    while not any(future.done() for future in both) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: any(future.done() for future in both))
     assert sum(future.done() for future in both) == 1
     encoder.gates[1].set()
     shared.close()
