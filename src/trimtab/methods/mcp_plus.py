@@ -46,7 +46,7 @@ from trimtab.engine.wide import WideBank
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.joint_loss import CONTRAST_FLOOR
-from trimtab.methods.mcp_plus_walk import Step, prototyped_by, room_for, walk
+from trimtab.methods.mcp_plus_walk import Step, follow, parts_for, prototyped_by, room_for, stretches, walk
 from trimtab.methods.three_caches import PAPER_FORM, ThreeCacheMethod, ThreeCaches, released_affinity
 from trimtab.methods.three_caches_walk import Figures, looks_of
 from trimtab.task import Task
@@ -182,24 +182,22 @@ class MCPPlus(ThreeCacheMethod):
     def walk(self, block: Block, state: MCPPlusState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
         """A block of single views at once, in a compiled loop that stops where the align loss has to follow."""
         wide, views = isinstance(state.caches.bank, WideBank), block.views.shape[1]
-        if wide or views > 1 or self.evolve_text or not self.writes_first or not learned.all():
+        if wide or views > 1 or self.evolve_text or not self.writes_first:
             return None
         state.open(block)
         figures = Figures(state.caches.clarity.figures, state.strength.figures, *self.speech)
         prototyped = prototyped_by(state.text, state.prototypes, state.negatives, state.alignment)
-        room, text, prototype, retrieval = room_for(block)
-        fixed = looks_of(block), self.rules, figures, prototyped, self._one_step, room
-        first, stopped = 0, False
-        while first < len(block):
-            parts = text, prototype, retrieval
-            first = state.caches.bank.walk(walk, learned, *fixed, first, stopped, *parts)
-            stopped = True
-            for label in np.flatnonzero(room.changed).tolist():
-                state.alignment.write(label, state.prototypes.units[label])
-            room.changed[:] = False
-            if self.align_weight:
-                state.alignment.settle()
-        return {"text": text, "prototype": prototype, "retrieval": retrieval}
+        room, parts = room_for(block), parts_for(block)
+        fixed = looks_of(block), self.rules, figures, prototyped, self._one_step, room, *parts
+        for first, last in stretches(learned):
+            put_back = None if learned[first] else state.hold()  # the loop takes back what it has put into the bank
+            follow(room, state.prototypes, state.alignment, settles=self.align_weight > 0)
+            while first < last:
+                first = state.caches.bank.walk(walk, learned, *fixed, first, last)
+                follow(room, state.prototypes, state.alignment, settles=self.align_weight > 0)
+            if put_back is not None:
+                put_back()
+        return dict(zip(self.parts, parts, strict=True))
 
     @cached_property
     def _one_step(self) -> Step:

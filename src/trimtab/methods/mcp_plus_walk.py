@@ -6,11 +6,13 @@ on with the image's answer. Most images change nothing, so a block stops a few t
 choose among views: the image's own feature is all that the entropy's slope runs along, and all that is asked.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.engine import door
 from trimtab.engine.alignment import Alignment
 from trimtab.engine.arrays import Array, Doubles, Floats
 from trimtab.engine.block import Block
@@ -55,22 +57,47 @@ class Step(NamedTuple):
 
 
 class Room(NamedTuple):
-    """(C,) each: room for one image."""
+    """Room for one image, (C,) each but the last."""
 
     scratch: Array
     cosines: Array
     slopes: Array
     probabilities: Doubles
     changed: NDArray[np.bool_]  # classes whose visual prototype the image at hand has changed
+    written: NDArray[np.int64]  # (1,): the image that was written last, whose answer may be still to come
 
 
-def room_for(block: Block) -> tuple[Room, Array, Array, Array]:
-    """Room for one image, and for the three parts (B, C) of a block."""
+def room_for(block: Block) -> Room:
+    """Room for one image."""
     classes = block.logits.shape[1]
-    text, prototype, retrieval = np.empty((3, len(block), classes), np.float32)
     scratch, cosines, slopes = np.empty((3, classes), np.float32)
-    room = Room(scratch, cosines, slopes, np.empty(classes), np.zeros(classes, np.bool_))
-    return room, text, prototype, retrieval
+    return Room(scratch, cosines, slopes, np.empty(classes), np.zeros(classes, np.bool_), np.full(1, -1, np.int64))
+
+
+def parts_for(block: Block) -> tuple[Array, Array, Array]:
+    """Room for the three parts of a block, (B, C) each."""
+    text, prototype, retrieval = np.empty((3, *block.logits.shape), np.float32)
+    return text, prototype, retrieval
+
+
+def stretches(learned: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """First and last (exclusive) of images that are learned from in a row; each of the others by itself."""
+    first = 0
+    while first < len(learned):
+        last = first + 1
+        while learned[first] and last < len(learned) and learned[last]:
+            last += 1
+        yield first, last
+        first = last
+
+
+def follow(room: Room, visual: Prototypes, alignment: Alignment, *, settles: bool) -> None:
+    """Let the align loss follow the visual prototypes that have changed."""
+    for label in np.flatnonzero(room.changed).tolist():
+        alignment.write(label, visual.units[label])
+    room.changed[:] = False
+    if settles:
+        alignment.settle()
 
 
 def prototyped_by(text: RunningText, visual: Prototypes, negative: Prototypes, alignment: Alignment) -> Prototyped:
@@ -102,23 +129,25 @@ def walk(
     prototyped: Prototyped,
     step: Step,
     room: Room,
-    first: int,
-    stopped: bool,
     text: Array,
     prototype: Array,
     retrieval: Array,
+    first: int,
+    last: int,
 ) -> int:
-    """Take in the images from `first` on and write their parts, (B, C) each; the image that changed a visual prototype,
-    or B. Called again with it, `stopped`, once the align loss has followed.
+    """Take in the images first..last and write their parts, (B, C) each; the image that changed a visual prototype,
+    with which it is called again once the align loss has followed, or `last`.
     """
-    images = len(looks.plain)
-    for row in range(first, images):
-        if not (stopped and row == first):
+    for row in range(first, last):
+        if row != room.written[0]:
             write(bank, readouts, visit, looks, rules, figures, row, room.scratch)
+            room.written[0] = row
             if _renew(bank, rules, prototyped, row, room.changed):
                 return row
         _answer(readouts, looks, figures, prototyped, step, room, row, text[row], prototype[row], retrieval[row])
-    return images
+        if not visit.learned[row]:
+            door.take_back(bank, readouts, visit, row)
+    return last
 
 
 @njit(nogil=True)
