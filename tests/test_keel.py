@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
-from oracle.keel import run_whitened
+from oracle.keel import folded, run_whitened
 from trimtab import MCP, Keel, Stream, Task, TrimtabError
 from trimtab.engine.equations import softmax
 from trimtab.engine.whitened import _wait
+from trimtab.engine.whitening import fit_classes
 from trimtab.study.metrics import score
 
 TEMPERED = MCP()  # the MCP inside Keel, which finds its logit scale
@@ -46,10 +47,21 @@ def test_the_memory_equals_the_plain_twin(clip_like, memory_slots):
 
 @pytest.mark.parametrize(
     ("seen", "dim", "expected"),
-    [(100, 1280, 30), (1000, 96, 256), (5000, 512, 512), (5000, 1280, 1600), (5000, 4096, 2048)],
+    [(3, 1280, 1), (100, 1280, 30), (1000, 96, 256), (5000, 512, 512), (5000, 1280, 1280), (9000, 4096, 2048)],
 )
-def test_a_fit_waits_for_growth_or_until_it_is_paid_for_but_no_longer_than_a_turn(seen, dim, expected):
-    assert _wait(seen, min(seen, 2048), dim, 2048) == expected
+def test_a_fit_waits_for_growth_but_no_longer_than_a_turn_of_the_memory(seen, dim, expected):
+    assert _wait(seen, dim, 2048) == expected
+
+
+def test_wide_features_are_folded():
+    features, _, text = make_features(6, 1300, 1, 400, seed=5, shape=Shape(agreement=0.5))
+    memory = features[:, 0]
+    narrow = np.array([folded(x, 512) for x in memory.astype(np.float64)], np.float32)
+    wide, expected = (fit_classes(images, memory @ text.T, 1.5) for images in (memory, narrow))
+    scores, plain = memory @ wide.weights.T + wide.offsets, narrow @ expected.weights.T + expected.offsets
+    assert np.ptp(plain, axis=1).max() > 1, "the memory must have something to say"
+    np.testing.assert_allclose(scores, plain, atol=1e-3)
+    np.testing.assert_array_equal(wide.habit, expected.habit)
 
 
 def test_the_first_parts_are_mcps(clip_like):
