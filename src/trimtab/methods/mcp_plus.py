@@ -33,6 +33,7 @@ from trimtab.engine.alignment import Alignment
 from trimtab.engine.arrays import Array, Floats
 from trimtab.engine.block import Image
 from trimtab.engine.equations import affinity, confident_views, entropy, normalized_entropy, softmax
+from trimtab.engine.halves import TextHalves
 from trimtab.engine.moving_text import RunningText
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, switch
@@ -77,6 +78,7 @@ class MCPPlusState(State):
     alignment: Alignment  # the gradient of L_align
     text: RunningText  # moves only with `evolve_text`
     strength: PrototypeStrength  # unused where the prototype term is the paper's
+    halves: TextHalves | Nothing  # Nothing where the logit scale is the task's
 
 
 class Answer(NamedTuple):
@@ -151,6 +153,7 @@ class MCPPlus(ThreeCacheMethod):
             alignment=Alignment(task.text_prototypes, self.temperature, one_sided=self.one_sided),
             text=RunningText(task.text_prototypes),
             strength=PrototypeStrength(),
+            halves=self.new_halves(task),
         )
 
     def items_left(self, state: MCPPlusState) -> None:
@@ -172,6 +175,8 @@ class MCPPlus(ThreeCacheMethod):
             self._write(image, state)
         if self.evolve_text:
             self._evolve(answer, state)
+        if isinstance(state.halves, TextHalves):
+            state.halves.take_in(image, answer.parts["retrieval"])
         return answer.parts
 
     def observe(self, image: Image, state: MCPPlusState) -> None:
