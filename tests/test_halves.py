@@ -77,7 +77,7 @@ def test_an_image_that_is_not_learned_from_leaves_no_trace():
 
 
 def test_with_very_many_classes_few_images_are_asked():
-    assert [TextHalves(classes)._every for classes in (10, 1999, 20_000)] == [1, 1, 20]
+    assert [TextHalves(classes)._every for classes in (10, 499, 1000, 20_000)] == [1, 1, 4, 80]
 
 
 def test_a_good_text_is_told_from_a_bad_one_whatever_scale_is_stated():

@@ -26,10 +26,11 @@ WINDOW, WARM_UP = 200.0, 20.0  # images that the agreements speak of; images' wo
 HABIT_WINDOW = 2000.0  # images that a habit speaks of
 DOUBT = 0.5  # agreement before anything is known
 EXTREME = 0.02  # no share is taken to be nearer to 0 or 1 than this
-MANY = 1000  # classes, from which on one image in so many thousands is asked: half a text's products are not free
+MANY = 250  # of C classes, one image in C / MANY is asked: half a text's products are not free
 
 SEEN, HALVES, RETRIEVED = range(3)  # places in the array of figures
 LEARNED = np.ones(1, np.bool_)  # of a single image
+NONE = np.zeros((0, 0), np.float32)  # products of an image that is not asked
 
 
 class TextHalves(OwnArrays):
@@ -51,32 +52,33 @@ class TextHalves(OwnArrays):
         """
         if block.sure is None or not learned.any():
             return
-        wait, every = -int(self.figures[SEEN]) % self._every, self._every
-        asked = slice(wait, None, every) if learned.all() else np.flatnonzero(learned)[wait::every]
+        every, figures = self._every, self.figures
         text = block.task.text_prototypes if block.text is None else block.text
-        images, logits, scales = (each[rows][asked] for each in (block.queries, block.logits, block.logit_scales))
-        half, logits, scales = _half_products(text, images), np.ascontiguousarray(logits), np.ascontiguousarray(scales)
-        _learn(self.habits, self.figures, half, logits, scales, retrieval, learned, every, block.sure[rows])
+        images, logits, scales, sure = (
+            block.queries[rows],
+            block.logits[rows],
+            block.logit_scales[rows],
+            block.sure[rows],
+        )
+        if len(learned) == 1:
+            half = _half_products_of_one(text, images[0]) if figures[SEEN] % every == 0 else NONE
+        else:
+            half_dim, asked = text.shape[1] // 2, np.flatnonzero(learned)[-int(figures[SEEN]) % every :: every]
+            half = images[asked, :half_dim] @ text[:, :half_dim].T
+        _learn(self.habits, figures, half, logits, scales, retrieval, learned, every, sure)
 
     def take_in(self, image: Image, retrieval: Array) -> None:
         """The same for one image; `retrieval` (C,) is what the kept images say of it."""
         self.learn(image.block, slice(image.row, image.row + 1), retrieval[None], LEARNED)
 
 
-def _half_products(text: Array, images: Array) -> Array:
-    """(n, C): the products of the first half of the dimensions."""
-    half = text.shape[1] // 2
-    if len(images) != 1:
-        return images[:, :half] @ text[:, :half].T
-    products = np.empty((1, len(text)), np.float32)
-    _products_of_one(text, images[0], half, products[0])
-    return products
-
-
 @njit(nogil=True)
-def _products_of_one(text: Array, image: Array, half: int, out: Array) -> None:
+def _half_products_of_one(text: Array, image: Array) -> Array:
+    """(1, C): the image's products with the first half of the dimensions, as `products.row_products` has them."""
+    half, found = len(image) // 2, np.empty((1, len(text)), np.float32)
     for c in range(len(text)):
-        out[c] = dot(text[c, :half], image[:half])
+        found[0, c] = dot(text[c, :half], image[:half])
+    return found
 
 
 @njit(nogil=True)
@@ -113,7 +115,7 @@ def _learn(
     every: int,
     sure: Doubles,
 ) -> None:
-    """`half`, `logits` (m, C) and `scales` (m,) are those of every so many of the images that are learned from."""
+    """`half` (m, C) has a row for every so many of the images that are learned from, all else for every image."""
     asked = 0
     for place in range(len(learned)):
         if not learned[place]:
@@ -123,7 +125,7 @@ def _learn(
         if figures[SEEN] % every == 0:
             before = np.floor(figures[SEEN] / every)
             if before > 0:
-                first, second, both = _named(half[asked], logits[asked], scales[asked], habits)
+                first, second, both = _named(half[asked], logits[place], scales[place], habits)
                 step = 1 / (min(before, WINDOW) + WARM_UP)
                 figures[HALVES] += step * ((1.0 if first == second else 0.0) - figures[HALVES])
                 backed = 1.0 if best_of(retrieval[place]) == both else 0.0
@@ -131,6 +133,6 @@ def _learn(
             share = 1 / min(before + 1, HABIT_WINDOW)
             for c in range(len(habits[0])):
                 habits[0, c] += share * (half[asked, c] - habits[0, c])
-                habits[1, c] += share * (logits[asked, c] / scales[asked] - half[asked, c] - habits[1, c])
+                habits[1, c] += share * (logits[place, c] / scales[place] - half[asked, c] - habits[1, c])
             asked += 1
         figures[SEEN] += 1

@@ -3,7 +3,7 @@
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
 A snapshot that a guard keeps (`good.*`) holds the same arrays; it was a single one, and is now the first of a ring.
-What streams no longer keep (`GONE`, `SHRUNK`) is left out. Nothing else is mended: whatever differs otherwise is refused.
+What streams no longer keep (`GONE`, `SHRUNK`) is left out. Nothing else is mended: what differs otherwise is refused.
 """
 
 from typing import Any
