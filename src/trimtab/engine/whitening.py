@@ -27,7 +27,9 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.engine.arrays import Array
+from trimtab.engine.compiled import njit
 from trimtab.engine.equations import softmax
+from trimtab.engine.kernels import best_of
 
 ROUNDS = 4  # of posteriors and means; more change little
 FIRST_CONFIDENCE, MOST_CONFIDENCE = 0.55, 0.9  # the text's mean confidence in the posteriors: at first, and at most
@@ -189,9 +191,13 @@ def _left_out(posteriors: Array, whitening: _Whitening) -> tuple[Array, "_Believ
     return scores, believed
 
 
+@njit(nogil=True)
 def _share_alike(scores: Array, text: Array) -> float:
-    """Share of the images that text and discriminants name alike."""
-    return float((scores.argmax(axis=1) == text.argmax(axis=1)).mean())
+    """Share of the images that text and discriminants name alike. NumPy's `argmax` is slow along few classes."""
+    alike = 0
+    for image in range(len(scores)):
+        alike += best_of(scores[image]) == best_of(text[image])
+    return alike / len(scores)
 
 
 class _Believed(NamedTuple):
