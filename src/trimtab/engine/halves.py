@@ -21,7 +21,7 @@ from trimtab.engine.kernels import best_of
 from trimtab.engine.products import dot
 from trimtab.engine.state import OwnArrays
 
-AGREED, STATED = 0.8, 0.4  # exponents, found on nine of eighteen stores each (docs/calibration.md)
+AGREED, STATED = 0.8, 0.4  # exponents, between those that two halves of 18 stores prefer (docs/calibration.md)
 WINDOW, WARM_UP = 200.0, 20.0  # images that the agreements speak of; images' worth of doubt at the start
 HABIT_WINDOW = 2000.0  # images that a habit speaks of
 DOUBT = 0.5  # agreement before anything is known
