@@ -132,7 +132,7 @@ class Learner:
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
         for bank in self.state.banks():
             gone = watch.contradicted(bank, self.seen)
-            if gone is not None and gone.any():
+            if gone is not None:
                 bank.drop(gone)
                 self.method.items_left(self.state)
         go_back = watch.look_back(self.seen)

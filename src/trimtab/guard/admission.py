@@ -75,7 +75,9 @@ class Admission:
         self.record: Doubles = np.zeros((RECORD, 2))  # HIGHEST, MEAN of the last images learned
         self.origins = np.full(ORIGINS, NO_SOURCE, np.int64)  # the sources of the last images learned
         self.counts = np.zeros(3, np.int64)
-        self.places = self.nearest = np.zeros(0, np.int64)  # of the images judged last
+        self.found = np.zeros((2, 0), np.int64)  # of the images judged last: see `judge`
+        self._known = (self.held, self.window, self.medians, self.record, self.origins, self.counts)
+        self._room: Array = np.empty((1, HELD), np.float32)  # for a single image's products
 
     def arrays(self) -> Arrays:
         """What is saved."""
@@ -85,16 +87,16 @@ class Admission:
     def judge(self, block: Block, sources: NDArray[np.int64], doubts: Doubles, diary: Diary) -> NDArray[np.bool_]:
         """(B,): whether each image of a block may be learned from, judged by those before it; the diary says why.
 
-        `doubts` (B,) are the probabilities that they show none of the classes. `places` then says where each image
-        went in `held`, `nearest` which of those before it was nearest; -1: none.
+        `doubts` (B,) are the probabilities that they show none of the classes. `found` (2, B) then says where each
+        image went in `held`, and which of those before it was nearest; -1: none.
         """
         plain = block.plain
         if len(block) == 1:
-            near = among = np.empty((1, len(self.held)), np.float32)  # the first is found on the way, the other unused
+            near = among = self._room  # the first is found on the way, the other unused
         else:
             near = plain @ self.held.T
             among = block.among if block.queries is plain else plain @ plain.T
-        self.places, self.nearest = found = np.empty((2, len(plain)), np.int64)
+        self.found = np.empty((2, len(plain)), np.int64)
         learned = np.empty(len(plain), np.bool_)
         _judge(
             plain,
@@ -105,10 +107,10 @@ class Admission:
             sources,
             doubts,
             self._limits,
-            (self.held, self.window, self.medians, self.record, self.origins, self.counts),
+            self._known,
             block.first,
             diary,
-            found,
+            self.found,
             learned,
         )
         return learned
