@@ -22,6 +22,16 @@ def test_the_margin_has_no_scale(scale):
     assert margin(row) == pytest.approx(2 / np.std([0.0, 1.0, 3.0]), rel=1e-5)
 
 
+@pytest.mark.parametrize("classes", [2, 255, 256, 257, 3000])
+def test_the_margin_of_many_classes(classes):
+    for seed in range(20):
+        row = np.random.default_rng(seed).normal(size=classes).astype(np.float32)
+        if seed % 4 == 0:
+            row[-1] = row.max()  # equals: nothing is before the second
+        second, best = np.sort(row)[-2:]
+        assert margin(row) == pytest.approx((best - second) / max(row.std(), 1e-6), rel=1e-4, abs=1e-6)
+
+
 def test_a_spell_that_the_text_hardly_understands_is_noticed_and_its_end_too():
     clarity = Clarity()
     assert all(clarity.take_in(row) for row in logits_of(4.0, 1000, 0)), "nothing to compare with yet"

@@ -50,6 +50,32 @@ def test_wide_banks_give_the_numbers_of_dense_ones(both, method):
         assert theirs.used_rows == (ours.sources >= 0).any(axis=1).sum()
 
 
+@pytest.mark.parametrize("kinds", [1, 7, 500])
+def test_equal_keys_are_found(kinds):
+    keys = np.random.default_rng(kinds).integers(-kinds, kinds, size=300)
+    firsts, which = wide.first_of_equals(keys)
+    assert np.array_equal(keys[firsts][which], keys)
+    assert len(set(keys[firsts].tolist())) == len(firsts) == len(set(keys.tolist()))
+    assert np.array_equal(firsts, np.sort(firsts))
+    assert len(wide.first_of_equals(keys[:0])[0]) == 0
+
+
+def test_what_changes_between_blocks_is_multiplied_again(both):
+    start, features, _ = both
+    stream = start(MCP(entropy_slots=1), is_wide=True)
+    (bank,) = stream.state.banks()
+    stream.run(features[:100])
+    stream.evict(int(bank.sources.max()))  # items move up
+    for label in range(5):
+        stream.correct(40 + label, label, features[40 + label])  # over what the class held
+    stream.predict(features[101])  # written, and taken back
+    fresh = stream.copy()
+    assert np.array_equal(stream.run(features[100:]).probabilities, fresh.run(features[100:]).probabilities)
+    held = bank.used[: bank.used_rows] > 0
+    exact = bank.rows[: bank.used_rows][held] @ bank.open_block.queries[-1]
+    assert np.allclose(bank.products[: bank.used_rows, :, -1][held], exact, atol=1e-5)
+
+
 @pytest.mark.parametrize("method", [MCP(), TDA()], ids=lambda method: method.name)
 def test_wide_streams_step_save_copy_and_merge(both, method, tmp_path):
     start, features, task = both

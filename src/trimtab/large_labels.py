@@ -18,7 +18,6 @@ from trimtab.errors import TrimtabError
 from trimtab.stream import BLOCK, Stream
 from trimtab.task import Task
 
-ANSWERS_AT_ONCE = 64 << 20  # bytes of probabilities that are alive before the best are taken
 CLASSES_AT_ONCE = 65_536  # of a shortlist's products
 IMAGES_AT_ONCE = 256
 
@@ -39,12 +38,11 @@ def run_top(stream: Stream, features: inputs.FeatureRows | ArrayLike, k: int = 5
     arguments.instance("stream", stream, Stream, "a trimtab.Stream")
     arguments.whole("k", k, least=1, most=stream.task.classes)
     rows: Any = inputs.stream_rows(features)
-    images, classes = len(rows), stream.task.classes
+    images = len(rows)
     labels, probabilities = np.empty((images, k), np.int64), np.empty((images, k), np.float32)
-    at_once = max(1, ANSWERS_AT_ONCE // (4 * classes * BLOCK)) * BLOCK
-    for start in range(0, images, at_once):
-        found = stream.run(rows[start : start + at_once], keep_parts=False).probabilities
-        _take_best(found, labels[start : start + at_once], probabilities[start : start + at_once])
+    for start in range(0, images, BLOCK):
+        found = stream.run(rows[start : start + BLOCK], keep_parts=False).probabilities
+        _take_best(found, labels[start : start + BLOCK], probabilities[start : start + BLOCK])
     return TopPredictions(labels, probabilities)
 
 

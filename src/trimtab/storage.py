@@ -158,7 +158,10 @@ class RemoteFolder:
     def below(self) -> list[str]:
         """Every file in it and in its subfolders, by its path from here."""
         with _remote_errors(self._url):
-            found = self._files.find(self._root)
+            try:
+                found = self._files.find(self._root)
+            except FileNotFoundError:  # no such bucket, where a protocol tells
+                return []
             return [path.removeprefix(self._root).lstrip("/") for path in found]
 
     def sha256(self, name: str) -> str:

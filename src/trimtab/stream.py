@@ -152,7 +152,11 @@ class Stream(Learner):
                     taken = slice(done, done + len(fused))
                     for name in names:
                         parts[name][taken] = some_parts[name]
-                    probabilities[taken], unknown[taken] = fused, doubts
+                    if len(fused) == images:
+                        probabilities = fused  # as it is: fresh memory costs as much as a sum over the classes
+                    else:
+                        probabilities[taken] = fused
+                    unknown[taken] = doubts
                     done = taken.stop
                     interrupts.arrive()
             if progress:

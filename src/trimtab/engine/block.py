@@ -42,18 +42,15 @@ class _UnderText(NamedTuple):
 
 
 @njit(nogil=True)
-def scaled_softmax(
-    cosines: Array, scales: Array, logits: Array, out: Array, entropies: Array, best: NDArray[np.intp]
-) -> None:
-    """Multiply each image's cosines (B, V, C) by its scale, in place. Written: the first view's logits (B, C), their
-    softmax, its entropy (B,) and its likeliest class (B,).
+def scaled_softmax(cosines: Array, scales: Array, out: Array, entropies: Array, best: NDArray[np.intp]) -> None:
+    """Multiply each image's cosines (B, V, C) by its scale, in place: logits. Written: the softmax (B, C) of the first
+    view's, its entropy (B,) and its likeliest class (B,).
     """
     for image in range(len(cosines)):
         cosines[image] *= scales[image]
-        logits[image] = cosines[image, 0]
-        out[image] = logits[image]
+        out[image] = cosines[image, 0]
         entropies[image] = softmax_in_place(out[image])
-        best[image] = best_of(logits[image])
+        best[image] = best_of(cosines[image, 0])
 
 
 @dataclass(eq=False)
@@ -106,9 +103,10 @@ class Block:
             scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 3))
         else:
             scales, after = self.temper.scales(cosines[:, 0])
-        logits, probabilities = np.empty((2, count, cosines.shape[2]), np.float32)
+        probabilities: Array = np.empty((count, cosines.shape[2]), np.float32)
         entropies, labels = np.empty(count, np.float32), np.empty(count, np.intp)
-        scaled_softmax(cosines, scales, logits, probabilities, entropies, labels)
+        scaled_softmax(cosines, scales, probabilities, entropies, labels)
+        logits = np.ascontiguousarray(cosines[:, 0])  # of one view they are the same numbers
         return _UnderText(cosines, scales, after, logits, probabilities, entropies, labels)
 
     @property

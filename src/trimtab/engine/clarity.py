@@ -11,7 +11,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, best_of, highest_of
+from trimtab.engine.kernels import STRETCH, VECTORIZE, best_of, highest_of
 
 RECENT = 1000  # images that "now" speaks of
 LONG = 30_000  # and "as it used to be": a change that stays is accepted in the end
@@ -39,17 +39,24 @@ def margin(logits: Array) -> float:
     """How far the best of (C,) logits lies before the second, over the deviation of all; 1 where there is one alone."""
     if len(logits) < 2:
         return 1.0
-    best = best_of(logits)
-    second = np.float32(-np.inf)
-    for others in (logits[:best], logits[best + 1 :]):
+    highest, second, first = np.float32(-np.inf), np.float32(-np.inf), 0
+    total, square = 0.0, 0.0
+    for start in range(0, len(logits), STRETCH):
+        some = logits[start : start + STRETCH]
+        here = highest_of(some)
+        highest, second, first = (here, highest, start) if here > highest else (highest, max(second, here), first)
+        sum_here, square_here = np.float32(0), np.float32(0)
+        for c in range(len(some)):
+            sum_here += some[c]
+            square_here += some[c] * some[c]
+        total += float(sum_here)
+        square += float(square_here)
+    best = first + best_of(logits[first : first + STRETCH])
+    for others in (logits[first:best], logits[best + 1 : first + STRETCH]):
         if len(others) > 0:
             second = max(second, highest_of(others))
-    total, square = 0.0, 0.0
-    for c in range(len(logits)):
-        total += logits[c]
-        square += logits[c] * logits[c]
     mean = total / len(logits)
-    return (logits[best] - second) / np.sqrt(max(square / len(logits) - mean * mean, 1e-12))
+    return (highest - second) / np.sqrt(max(square / len(logits) - mean * mean, 1e-12))
 
 
 @njit(nogil=True)

@@ -17,6 +17,7 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
 
 VECTORIZE = {"reassoc", "contract", "nsz"}  # sums may be reordered; nothing else is relaxed
+STRETCH = 256  # numbers that are searched at once
 
 
 @njit(fastmath=VECTORIZE, inline="always")
@@ -75,9 +76,13 @@ def highest_of(values: Array) -> np.float32:
 
 @njit(nogil=True)
 def best_of(values: Array) -> int:
-    """Where the highest of (C,) numbers stands; of equals, the first."""
-    highest = highest_of(values)
-    for c in range(len(values)):
+    """Where the highest of (C,) numbers stands; of equals, the first. A stretch is found before the place."""
+    highest, first = highest_of(values[:STRETCH]), 0
+    for start in range(STRETCH, len(values), STRETCH):
+        here = highest_of(values[start : start + STRETCH])
+        if here > highest:
+            highest, first = here, start
+    for c in range(first, len(values)):
         if values[c] == highest:
             return c
     return 0

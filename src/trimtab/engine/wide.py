@@ -20,6 +20,7 @@ from trimtab.engine import tables
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import njit
 from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
 
@@ -94,6 +95,10 @@ class WideBank(Bank):
         self.rows: Array = np.zeros((0, slots, dim), np.float32)
         self.grams: Array = np.zeros((0, slots, slots), np.float32)
         self.used: Array = np.zeros((0, slots), np.float32)  # occupied, by row
+        self._keys = np.zeros((0, slots), np.int64)  # of the items, by row: equal for equal ones; 0: not known
+        # Products are kept in memory of the last block, whose zeros stay: fresh memory costs as much as the products.
+        self._memory: Array = np.zeros((0, slots, 0), np.float32)
+        self._filled = np.zeros((0, slots), np.bool_)  # by row: where that memory is not zero
         self.make_room(min(classes, max(1, FIRST_ROOM // (4 * slots * dim))))
 
     @property
@@ -127,30 +132,59 @@ class WideBank(Bank):
         size = min(max(count, 2 * len(self.rows)), self.classes)
         self.rows, self.grams = grown(self.rows, size), grown(self.grams, size)
         self.used, self.members = grown(self.used, size), grown(self.members, size)
+        self._keys, self._filled = grown(self._keys, size), grown(self._filled, size)
         for follower in self._followers:
             grow = getattr(follower, "grow", None)
             if grow is not None:
                 grow(size)
 
+    def hold_rows(self, count: int) -> None:
+        """Let so many classes have slots, and what they hold be anything."""
+        self.used_rows = count
+        self.make_room(count)
+        self._keys[:] = 0
+
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot that exists, and with each other."""
         self.used[: self.used_rows] = self.occupied[self.members[: self.used_rows]]
-        self.make_room(min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes))
-        _, slots, dim = self.rows.shape
         room = min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes)
-        self.products = np.zeros((room, slots, len(block)), np.float32)
+        self.make_room(room)
+        _, slots, dim = self.rows.shape
         held = self.used[: self.used_rows] > 0
+        self._take_memory(room, len(block), held)
         if self._anchors is not None:  # whose products are the text's cosines
             held[:, 0] = False
             cosines = block.logits[:, self.members[: self.used_rows]] / block.logit_scales[:, None]
             self.products[: self.used_rows, 0] = cosines.T
-        # Most slots are empty here: the items side by side are a far smaller product than the rows as they are.
+        # Most slots are empty here, and an image may stand in several: the items side by side, each once, are a far
+        # smaller product than the rows as they are.
         places = np.flatnonzero(held)
-        items = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)[places]
-        self.products.reshape(room * slots, len(block))[places] = items @ block.queries.T
+        firsts, which = first_of_equals(self._known_keys(places))
+        items = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)[places[firsts]]
+        self.products.reshape(room * slots, len(block))[places] = (items @ block.queries.T)[which]
+        self._filled[: self.used_rows] |= held
         self._block = block
         for follower in self._followers:
             follower.open()
+
+    def _take_memory(self, rows: int, images: int, held: NDArray[np.bool_]) -> None:
+        """Room for a block's products, 0 in every slot that holds nothing."""
+        if len(self._memory) < rows or self._memory.shape[2] != images:
+            self._memory = np.zeros((min(2 * rows, self.classes), self.rows.shape[1], images), np.float32)
+            self._filled[:] = False
+        stale = self._filled.copy()
+        stale[: self.used_rows] &= ~held
+        self._memory[: len(stale)][stale[: len(self._memory)]] = 0
+        self._filled[stale] = False
+        self.products = self._memory[:rows]
+
+    def _known_keys(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The keys of items: Python's hash, which nobody can foresee, so that no two items are made to share one."""
+        keys = self._keys[: self.used_rows].reshape(-1)
+        rows = self.rows[: self.used_rows].reshape(len(keys), self.rows.shape[2])
+        for place in places[keys[places] == 0].tolist():
+            keys[place] = hash(rows[place].tobytes())
+        return keys[places]
 
     def compiled(self) -> tables.Slots:
         """What finding a slot needs; features, products and Gram matrices are by row, not by class."""
@@ -198,6 +232,7 @@ class WideBank(Bank):
         self.scores[label, slot], self.sources[label, slot] = score, image.position
         self.births[label, slot] = self.arrivals[label]
         self.occupied[label, slot] = self.used[place, slot] = 1
+        self._keys[place, slot], self._filled[place, slot] = 0, True
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 
@@ -215,8 +250,14 @@ class WideBank(Bank):
 
     def place(self, label: int, feature: Array, position: int) -> None:
         """Give a class an item that is known to be of it, between two blocks; see `Bank.place`."""
-        self._row_for(label)
+        row = self._row_for(label)
         super().place(label, feature, position)
+        self._keys[row] = 0
+
+    def drop(self, gone: NDArray[np.bool_]) -> None:
+        """Take items out, (C, K); see `Bank.drop`."""
+        super().drop(gone)
+        self._keys[self.row_of[gone.any(axis=1)]] = 0
 
     @property
     def open_block(self) -> Block:
@@ -264,10 +305,28 @@ def hold_like(state: State, arrays: Arrays, prefix: str = "state.") -> None:
     """Let the wide banks of a state have as many classes as the arrays hold that are about to be copied into it."""
     for name, part in state._parts():
         if isinstance(part, WideBank):
-            part.used_rows = len(arrays[f"{prefix}{name}.features"])
-            part.make_room(part.used_rows)
+            part.hold_rows(len(arrays[f"{prefix}{name}.features"]))
         elif isinstance(part, State):
             hold_like(part, arrays, f"{prefix}{name}.")
+
+
+@njit(nogil=True)
+def first_of_equals(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each different key stands first, and which of these each key (N,) is equal to."""
+    rooms = 2
+    while rooms < 2 * len(keys):
+        rooms *= 2
+    table = np.full(rooms, -1, np.int64)  # by the key's last bits and, where that is taken, after it
+    firsts, which, count = np.empty_like(keys), np.empty_like(keys), 0
+    for k in range(len(keys)):
+        room = keys[k] & (rooms - 1)
+        while table[room] >= 0 and keys[firsts[table[room]]] != keys[k]:
+            room = (room + 1) & (rooms - 1)
+        if table[room] < 0:
+            table[room], firsts[count] = count, k
+            count += 1
+        which[k] = table[room]
+    return firsts[:count], which
 
 
 def grown(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -69,10 +69,12 @@ class WideMeanProducts(WideReadOut, MeanProducts):
 
     def open(self) -> None:
         """Compute the table, and which classes have items."""
-        self.present = self._bank.occupied[:, self._slots].sum(axis=1) > 0
-        self.since = np.where(self.present, 0, self._bank.products.shape[2])
-        self._held = np.zeros(len(self._bank.products), np.bool_)  # which rows hold items, as the kernel says it
+        bank = self._bank
+        self._held = np.zeros(len(bank.products), np.bool_)  # which rows hold items, as the kernel says it
         WideReadOut.open(self)
+        self.present = np.zeros(bank.classes, np.bool_)
+        self.present[bank.members[: bank.used_rows]] = self._held[: bank.used_rows]
+        self.since = np.where(self.present, 0, bank.products.shape[2])
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """Compute one class again for the images that are yet to come."""
@@ -146,7 +148,10 @@ class WideNegativePenalties(NegativePenalties):
     def open(self) -> None:
         """Compute the whole table for a new block."""
         bank = self._bank
-        self._table = np.zeros((bank.classes, bank.products.shape[2]), np.float32)
+        if self._table.shape[1] == bank.products.shape[2]:
+            self._table[self._against] = 0
+        else:
+            self._table = np.zeros((bank.classes, bank.products.shape[2]), np.float32)
         spoken = np.arange(self.marked.shape[2]) < self.counts[: bank.used_rows, :, None]
         self._against = np.unique(self.marked[: bank.used_rows][spoken])
         self._add(0, bank.used_rows, 0, self._slots.stop - self._slots.start, 0, 1)

@@ -83,11 +83,11 @@ def learn_context(
     believed = 0.0
     for c in range(classes):
         believed += said[c] * expected[c]
+    news = 1 / np.minimum(HORIZONS, images + 2.0)
+    newest_short, newest_middle, newest_long = news[0], news[1], news[2]
     for c in range(classes):
-        said[c] = said[c] * expected[c] / believed + LEAST
-    for horizon in range(len(recent)):
-        newest, row = 1 / min(HORIZONS[horizon], images + 2.0), recent[horizon]
-        for c in range(classes):
-            row[c] += (said[c] - row[c]) * newest
-    for c in range(classes):
-        sums[c] += said[c]
+        now = said[c] * expected[c] / believed + LEAST
+        sums[c] += now
+        recent[0, c] += (now - recent[0, c]) * newest_short
+        recent[1, c] += (now - recent[1, c]) * newest_middle
+        recent[2, c] += (now - recent[2, c]) * newest_long
