@@ -63,44 +63,58 @@ def _contradict(
 ) -> int:
     """How many items (n, K) of n classes have `least` highest cosines that are near, and all say one class, not theirs.
 
-    Only images of a class that was answered so often can say so, and few are: the others are asked of an item only
-    where enough of these lie near it.
+    Only images of a class that was answered so often can say so, and few are; the others are asked about an item only
+    where enough of one class lie near it.
     """
-    cosines, often, count = np.empty(len(images), np.float32), _often(answers, least), 0
-    for n in range(len(classes)):
-        for slot in range(sources.shape[1]):
-            if sources[n, slot] < 0:
-                continue
-            item, close = rows[places[n], slot], 0
+    items, often, count = np.argwhere(sources >= 0), _often(answers, least), 0
+    cosines = np.zeros((len(items), len(images)), np.float32)
+    for k in range(len(images)):  # an image meets all items while it is in the processor's cache
+        if often[k]:
+            for i in range(len(items)):
+                cosines[i, k] = _cosine(rows[places[items[i, 0]], items[i, 1]], images[k])
+    for i in range(len(items)):
+        n, slot = items[i]
+        if _agree(answers, classes[n], often, cosines[i], least, near):
             for k in range(len(images)):
-                if often[k] and answers[k] != classes[n]:
-                    cosines[k] = _unless_itself(dot(item, images[k]))
-                    close += cosines[k] >= near
-            if close < least:
-                continue
-            for k in range(len(images)):
-                if not (often[k] and answers[k] != classes[n]):
-                    cosines[k] = _unless_itself(dot(item, images[k]))
-            against[n, slot] = _all_say_another(cosines, answers, classes[n], least, near)
+                if not often[k]:
+                    cosines[i, k] = _cosine(rows[places[n], slot], images[k])
+            against[n, slot] = _all_say_another(cosines[i], answers, classes[n], least, near)
             count += against[n, slot]
     return count
 
 
 @njit(nogil=True)
 def _often(answers: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
-    """(n,): whether an image's answer is that of `least` images or more."""
-    often = np.empty(len(answers), np.bool_)
+    """(n,): whether an image was answered with a class that `least` images or more were answered with."""
+    counts, often = np.zeros(answers.max() + 1, np.int64), np.zeros(len(answers), np.bool_)
     for k in range(len(answers)):
-        alike = 0
-        for other in range(len(answers)):
-            alike += answers[other] == answers[k]
-        often[k] = answers[k] >= 0 and alike >= least
+        if answers[k] >= 0:
+            counts[answers[k]] += 1
+    for k in range(len(answers)):
+        often[k] = answers[k] >= 0 and counts[answers[k]] >= least
     return often
 
 
 @njit(nogil=True)
-def _unless_itself(cosine: np.float32) -> np.float32:
+def _cosine(item: Array, image: Array) -> np.float32:
+    """Of an item and an image; -1 if the image is the item."""
+    cosine = dot(item, image)
     return np.float32(-1) if cosine > ITSELF else cosine
+
+
+@njit(nogil=True)
+def _agree(
+    answers: NDArray[np.int64], label: int, often: NDArray[np.bool_], cosines: Array, least: int, near: float
+) -> bool:
+    """Whether `least` images that lie near have one answer, not the label; of those that were answered `often` so."""
+    for k in range(len(answers)):
+        if often[k] and answers[k] != label and cosines[k] >= near:
+            alike = 0
+            for other in range(k, len(answers)):
+                alike += cosines[other] >= near and answers[other] == answers[k]
+            if alike >= least:
+                return True
+    return False
 
 
 @njit(nogil=True)
