@@ -130,6 +130,9 @@ class Learner:
             return
         if watch.has_to_start_over():
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
+        strange = watch.strange_by_now(self.seen)
+        if len(strange) and self.state.forget(strange):
+            self.method.items_left(self.state)
         for bank in self.state.banks():
             gone = watch.contradicted(bank, self.seen)
             if gone is not None:

@@ -122,11 +122,22 @@ class Admission:
             return 0.0
         return _share_beyond(self.record[:known], self.medians, self._strange, self._floor)
 
+    def newly_strange(self, verdicts: NDArray[np.int8], seen: int) -> NDArray[np.int64]:
+        """The positions of images on record that would not be learned now, each told once; `verdicts` are a ring."""
+        if self._strange == 0 or self.counts[JUDGED] < RENEWED:
+            return np.zeros(0, np.int64)
+        return _newly_beyond(
+            self.record, int(self.counts[LEARNED]), self.medians, self._strange, self._floor, verdicts, seen
+        )
+
     def forget_record(self) -> None:
-        """What was learned is no longer there: judge only what is learned from now on."""
+        """What was learned is no longer there: judge only what is learned from now on.
+
+        That the encoder knows no gap was learned from the same images.
+        """
         self.record[:] = 0
         self.origins[:] = NO_SOURCE
-        self.counts[LEARNED] = 0
+        self.counts[LEARNED] = self.counts[GAPLESS] = 0
 
 
 def figures_of(block: Block) -> Doubles:
@@ -155,16 +166,51 @@ def _figures(logits: Array, scale: float, out: Doubles) -> None:
 
 
 @njit(nogil=True)
+def _is_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> bool:
+    """Whether an image's figures lie too many deviations above the medians."""
+    for k in range(2):
+        deviation = max(DEVIATION * medians[1, k], floor * medians[0, SPREAD])
+        if figures[k] - medians[0, k] > strange * deviation:
+            return True
+    return False
+
+
+@njit(nogil=True)
 def _share_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> float:
-    """The share of images whose figures lie too many deviations above the medians."""
-    least, beyond = floor * medians[0, SPREAD], 0
+    """The share of images whose figures lie beyond."""
+    beyond = 0
     for image in range(len(figures)):
-        for k in range(2):
-            deviation = max(DEVIATION * medians[1, k], least)
-            if figures[image, k] - medians[0, k] > strange * deviation:
-                beyond += 1
-                break
+        beyond += _is_beyond(figures[image], medians, strange, floor)
     return beyond / len(figures)
+
+
+@njit(nogil=True)
+def _newly_beyond(
+    record: Doubles,
+    learned: int,
+    medians: Doubles,
+    strange: float,
+    floor: float,
+    verdicts: NDArray[np.int8],
+    seen: int,
+) -> NDArray[np.int64]:
+    """The positions of images on record whose figures lie beyond. They are infinite from then on: told once, and still
+    counted as strange.
+    """
+    found, count = np.empty(len(record), np.int64), 0
+    position, oldest = seen - 1, max(0, seen - len(verdicts))
+    for image in range(learned - 1, max(learned - len(record), 0) - 1, -1):  # the last first
+        while position >= oldest and verdicts[position % len(verdicts)] != TO_LEARN:
+            position -= 1
+        if position < oldest:
+            break
+        figures = record[image % len(record)]
+        if figures[0] < np.inf and _is_beyond(figures, medians, strange, floor):
+            found[count] = position
+            count += 1
+            figures[:] = np.inf
+        position -= 1
+    return found[:count]
 
 
 @njit(fastmath=VECTORIZE, nogil=True)

@@ -42,6 +42,7 @@ LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
 
 NAMES = ("verdicts", "details", "taken_back", "sources", "counts", "events")  # the watch's own arrays
+NOBODY = np.zeros(0, np.int64)
 # Places in the array of events.
 RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
 
@@ -178,8 +179,13 @@ class Watch:
         if not limit or self.admission.learned_strangely() <= limit:
             return False
         self.admission.forget_record()
+        self.runs.start_over()
         self.events[RESTARTS] += 1
         return True
+
+    def strange_by_now(self, seen: int) -> NDArray[np.int64]:
+        """The positions of images that were learned and would not be now; each is told once."""
+        return self.admission.newly_strange(self.verdicts, seen) if self.guard.start_over else NOBODY
 
     def contradicted(self, bank: Bank, seen: int) -> NDArray[np.bool_] | None:
         """Of a bank's items those that their neighbors contradict; at each look back a few classes are asked, in turn.
