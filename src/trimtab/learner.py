@@ -85,7 +85,7 @@ class Learner:
     def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
         self.state.scale_logits(block)
-        learned = watch.judge(block, sources)
+        learned = block.counted = watch.judge(block, sources)
         doubts, done = watch.doubts, 0
         try:
             for parts, fused, _ in self._learn(block, learned):

@@ -95,13 +95,12 @@ class Admission:
             near = among = self._room  # the first is found on the way, the other unused
         else:
             near = plain @ self.held.T
-            among = block.among if block.queries is plain else plain @ plain.T
+            among = block.among if block.asks_plain else plain @ plain.T
         self.found = np.empty((2, len(plain)), np.int64)
         learned = np.empty(len(plain), np.bool_)
         _judge(
             plain,
-            block.view_logits,
-            block.logit_scales,
+            block.cosines,
             near,
             among,
             sources,
@@ -146,23 +145,23 @@ def figures_of(block: Block) -> Doubles:
     The last, NEARNESS, is known only among other images.
     """
     figures = np.zeros((len(block), 4))
-    for row, (logits, scale) in enumerate(zip(block.view_logits, block.logit_scales, strict=True)):
-        _figures(logits[0], scale, figures[row])
+    for row, cosines in enumerate(block.cosines):
+        _figures(cosines[0], figures[row])
     return figures
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _figures(logits: Array, scale: float, out: Doubles) -> None:
-    classes = len(logits)
-    highest, total, square = logits[0], np.float32(0), np.float32(0)
+def _figures(cosines: Array, out: Doubles) -> None:
+    classes = len(cosines)
+    highest, total, square = cosines[0], np.float32(0), np.float32(0)
     for c in range(classes):
-        highest = max(highest, logits[c])
-        total += logits[c]
+        highest = max(highest, cosines[c])
+        total += cosines[c]
     mean = total / np.float32(classes)
     for c in range(classes):
-        square += (logits[c] - mean) * (logits[c] - mean)
-    out[HIGHEST], out[MEAN] = highest / scale, mean / scale
-    out[SPREAD], out[NEARNESS] = np.sqrt(square / np.float32(classes)) / scale, 0.0
+        square += (cosines[c] - mean) * (cosines[c] - mean)
+    out[HIGHEST], out[MEAN] = highest, mean
+    out[SPREAD], out[NEARNESS] = np.sqrt(square / np.float32(classes)), 0.0
 
 
 @njit(nogil=True)
@@ -216,8 +215,7 @@ def _newly_beyond(
 @njit(fastmath=VECTORIZE, nogil=True)
 def _judge(
     plain: Array,
-    logits: Array,
-    scales: Array,
+    cosines_with_text: Array,
     near: Array,
     among: Array,
     sources: NDArray[np.int64],
@@ -246,7 +244,7 @@ def _judge(
                 found[1, image] = best_of(cosines)
                 nearest, usual = cosines[found[1, image]], total_of(cosines) / np.float32(kept)
             details[NEAREST] = nearest
-            _figures(logits[image, 0], scales[image], figures)
+            _figures(cosines_with_text[image, 0], figures)
             distance = max(1 - usual, (1 - figures[HIGHEST]) / 4)  # where all are equal, the text is a yardstick
             if kept > 0 and 1 - nearest < duplicates * distance:
                 verdict = DUPLICATE

@@ -194,7 +194,7 @@ class Watch:
         """
         if not self.guard.contradicted:
             return None
-        count = max(1, ASKED // bank.sources.shape[1])
+        count = max(1, ASKED // max(1, bank.sources.shape[1]))
         classes = holding(bank.sources, seen // STRETCH * count, count)
         if len(classes) == 0:
             return None
