@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -124,19 +125,17 @@ class _Server:
     """The command, in a process of its own."""
 
     def __init__(self, folder: str, labels: Sequence[str]) -> None:
-        options = ["--labels", ",".join(labels), "--name", STREAM, "--folder", folder, "--port", "0", "--log", "json"]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "trimtab", "serve", *options], stderr=subprocess.PIPE, text=True
-        )
-        assert self._process.stderr is not None
-        for line in self._process.stderr:
-            if '"serving"' in line:
-                self.address = str(json.loads(line)["address"])
-                break
-        else:
-            raise SystemExit("The server did not start.")
+        streams = str(Path(folder, "streams"))
+        options = ["--labels", ",".join(labels), "--name", STREAM, "--folder", streams, "--port", "0", "--log", "json"]
+        log = Path(folder, "log.jsonl")  # a file, as in production; whoever read a pipe would share the server's cores
+        with log.open("w") as writing:
+            self._process = subprocess.Popen([sys.executable, "-m", "trimtab", "serve", *options], stderr=writing)
+        while not (line := next((line for line in log.read_text().splitlines() if '"serving"' in line), "")):
+            if self._process.poll() is not None:
+                raise SystemExit(f"The server did not start.\n{log.read_text()}")
+            time.sleep(0.1)
+        self.address = str(json.loads(line)["address"])
         self.netloc = urlsplit(self.address).netloc
-        threading.Thread(target=self._process.stderr.read, daemon=True).start()  # its log must not fill the pipe
 
     def __enter__(self) -> "_Server":
         return self

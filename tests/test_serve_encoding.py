@@ -51,9 +51,7 @@ def test_what_waits_is_encoded_together_and_half_is_left_for_the_next_batch():
     batches: list[Batch] = []
     shared = SharedEncoder(encoder, lanes=1, told=batches.append)
     futures = shared.features(pictures(16))
-    deadline = time.monotonic() + 10
-    while shared._decoding and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: not shared._decoding)
     encoder.go_on.set()
     shared.close()
     assert all(future.done() for future in futures)
@@ -114,3 +112,59 @@ def test_pictures_of_many_threads_get_their_own_features(shared):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+class Gates(ColorEncoder):
+    """Each call waits for a gate of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.entered, self.gates = threading.Semaphore(0), [threading.Event() for _ in range(3)]
+        self._gates = iter(self.gates)
+
+    def encode_images(self, pixels):
+        gate = next(self._gates, None)
+        if gate is not None:
+            self.entered.release()
+            assert gate.wait(10)
+        return super().encode_images(pixels)
+
+
+def two_lanes_at_work():
+    """An encoder, its lanes, and what each of the two is busy with."""
+    encoder = Gates()
+    shared = SharedEncoder(encoder, lanes=2)
+    both = shared.features(pictures(1)) + shared.features(pictures(1, first=1))
+    for _ in both:
+        assert encoder.entered.acquire(timeout=10)
+    return encoder, shared, both
+
+
+def until(happened):
+    deadline = time.monotonic() + 10
+    while not happened() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_a_lane_with_work_to_do_leaves_its_answers_for_the_next_that_is_done():
+    encoder, shared, early = two_lanes_at_work()
+    later = shared.features(pictures(8, first=2))
+    until(lambda: not shared._decoding)
+    encoder.gates[0].set()  # one lane is done, and takes what is ready
+    assert encoder.entered.acquire(timeout=10)
+    assert [future.done() for future in early] == [False, False]
+    encoder.gates[1].set()
+    assert [len(future.result(10)) for future in early] == [1, 1]
+    encoder.gates[2].set()
+    assert [len(future.result(10)) for future in later] == [1] * 8
+    shared.close()
+
+
+def test_a_lane_with_nothing_to_do_answers_at_once():
+    encoder, shared, both = two_lanes_at_work()
+    encoder.gates[0].set()
+    until(lambda: any(future.done() for future in both))
+    assert sum(future.done() for future in both) == 1
+    encoder.gates[1].set()
+    shared.close()
+    assert all(future.done() for future in both)

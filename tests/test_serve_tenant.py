@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -151,10 +152,11 @@ def test_the_order_of_many_threads_is_one_order(tenant, tmp_path):
     def client(number):
         for index in range(number, 96, 8):
             (answer,) = tenant.classify(requests(index, index + 1))
+            assert answer.durable, answer.why_not
             order[answer.seen - 1] = index
 
-    for thread in together(8, client):
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(client, range(8)))  # raises what a client raises
     assert sorted(order) == list(range(96))
     assert sorted(order.values()) == list(range(96))
     alone = stepped(tmp_path / "alone", [order[n] for n in range(96)], fsync="never")

@@ -20,7 +20,7 @@ def token(
     """Make a token for `trimtab serve --token-file`.
 
     The token is printed once; the file keeps only a hash of it. "classify" may send pictures and look at figures;
-    "admin" may do everything. To withdraw a token, delete its entry from the file and start the server again.
+    "admin" may do everything. To withdraw a token, delete its entry from the file; a server that runs takes it over.
 
     \b
     Examples:

@@ -1,7 +1,8 @@
 """Access: who may do what. Tokens are long random words, of which the server keeps a hash alone.
 
 A token has a role, "classify" (send pictures, look) or "admin" (also change, restore, delete), for some streams or all
-of them. Without tokens a server is open, and listens to its own machine only.
+of them. Without tokens a server is open, and listens to its own machine only. A server that began with tokens reads
+their file again when it changes, and is never open, whatever the file says then.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import hmac
 import ipaddress
 import json
 import secrets
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any, Final, Literal
 from trimtab import arguments
 from trimtab.errors import TrimtabError
 from trimtab.files import refuse_special, write_whole
+from trimtab.serve.logs import log
 from trimtab.serve.settings import stream_name
 
 Role = Literal["classify", "admin"]
@@ -24,6 +27,7 @@ ROLES: Final = ("classify", "admin")
 ALL: Final = "*"
 COOKIE: Final = "trimtab_token"  # how a browser sends its token
 MOST_IN_FILE = 10_000
+LOOK_EVERY = 1.0  # seconds between two looks at the file
 
 
 @dataclass(frozen=True)
@@ -41,24 +45,38 @@ class Token:
 
 
 class Access:
-    """The tokens of a server."""
+    """The tokens of a server; those of a `file` as it is now."""
 
-    def __init__(self, tokens: Iterable[Token] = ()) -> None:
-        self._tokens = tuple(tokens)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether everybody may do everything, because there are no tokens."""
-        return not self._tokens
+    def __init__(self, tokens: Iterable[Token] = (), file: Path | None = None) -> None:
+        self._tokens, self._file = tuple(tokens), file
+        self.is_open = not self._tokens  # everybody may do everything; settled when the server starts
+        self._mark, self._looked = _mark(file), time.monotonic()
 
     def who(self, given: str | None) -> Token | None:
         """The token that was given. All are compared, each in constant time, so that time tells nothing of them."""
+        self._look_again()
         digest = hash_of(given or "")
         found = None
         for token in self._tokens:
             if hmac.compare_digest(digest, token.sha256):
                 found = token
         return found
+
+    def _look_again(self) -> None:
+        """Take over what the file says now; while it cannot be read, what it said before holds."""
+        now = time.monotonic()
+        if self._file is None or self.is_open or now - self._looked < LOOK_EVERY:
+            return
+        self._looked, mark = now, _mark(self._file)
+        if mark == self._mark:
+            return
+        self._mark = mark
+        try:
+            self._tokens = tuple(read_tokens(self._file))
+        except TrimtabError as error:
+            log.warning("the tokens stay as they were: %s", error)
+        else:
+            log.info("tokens read again", extra={"facts": {"tokens": len(self._tokens)}})
 
     def role(self, given: str | None, stream: str | None) -> Role | None:
         """What whoever gave this token may do with a stream, or with the server as a whole."""
@@ -70,7 +88,10 @@ class Access:
     @classmethod
     def read(cls, file: Path) -> "Access":
         """The tokens in a file that `trimtab token` has written."""
-        return cls(read_tokens(file))
+        mark = _mark(file)  # before it is read: a change from then on is seen
+        access = cls(read_tokens(file), file)
+        access._mark = mark
+        return access
 
 
 def hash_of(token: str) -> str:
@@ -108,6 +129,15 @@ def add_token(file: Path, name: str, role: str, streams: Iterable[str]) -> str:
     except OSError as error:
         raise TrimtabError(f"{file} cannot be written: {error.strerror}.") from None
     return secret
+
+
+def _mark(file: Path | None) -> tuple[int, ...]:
+    """What changes when a file does."""
+    try:
+        found = None if file is None else file.stat()
+    except OSError:
+        found = None
+    return () if found is None else (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def is_loopback(host: str) -> bool:

@@ -2,9 +2,8 @@
 
 Threads decode pictures and cut their views; lanes, one thread each, take what is ready and encode it. On a processor
 there is a lane per core, each with one thread of its own: lanes that never wait for each other encode more than one
-call spread over all cores. A lane takes at most its share of half of what is under way, so that the other half is
-ready when it is done, and waits a few milliseconds for pictures that are being decoded, never for pictures that may
-come.
+call spread over all cores. What is under way is shared out to the lanes and one share more, so that one is ready when
+a lane is done. A lane waits a few milliseconds for pictures that are being decoded, never for pictures that may come.
 """
 
 import math
@@ -69,7 +68,8 @@ class SharedEncoder:
         self._told = told
         self._changed = threading.Condition()
         self._ready: deque[_Ready] = deque()
-        self._decoding = self._under_way = 0
+        self._left: list[tuple[_Ready, Features | TrimtabError]] = []  # encoded, to be answered with the next batch
+        self._decoding = self._under_way = self._busy = 0
         self._closed = False
         self._per_second = 0.0
         self._decoders = ThreadPoolExecutor(usable_cores(), thread_name_prefix="decode")
@@ -140,14 +140,30 @@ class SharedEncoder:
             except Exception as error:  # an encoder's own fault: whoever asked hears of it, and the lane continues
                 found = [_as_ours(error)] * len(batch)
             seconds = time.perf_counter() - start
-            with self._changed:
-                self._under_way -= len(batch)
             self._tell(Batch(len(batch), seconds))
-            for one, rows in zip(batch, found, strict=True):
+            for one, rows in self._to_answer(batch, found):
                 if isinstance(rows, TrimtabError):
                     one.answer.set_exception(rows)
                 else:
                     one.answer.set_result(rows)
+
+    def _to_answer(
+        self, batch: list[_Ready], found: list[Features | TrimtabError]
+    ) -> list[tuple[_Ready, Features | TrimtabError]]:
+        """What a lane answers that is done with a batch: that, and what another lane has left for it.
+
+        A lane whose next batch is ready while another lane is at work leaves its answers for whichever lane is done
+        next: two batches in one commit and one wake-up cost less than one each. No more than one batch is left so.
+        """
+        with self._changed:
+            self._under_way -= len(batch)
+            self._busy -= 1
+            first = not self._left
+            self._left += zip(batch, found, strict=True)
+            if first and self._busy and len(self._ready) >= len(batch):
+                return []
+            answered, self._left = self._left, []
+            return answered
 
     def _next_batch(self) -> list[_Ready]:
         """What to encode next; nothing at the end."""
@@ -157,9 +173,10 @@ class SharedEncoder:
                 if not self._ready:
                     return []
                 most = images_per_call(self.encoder) or max(1, VIEWS_AT_ONCE // len(self._ready[0].views))
-                wanted = min(most, math.ceil(self._under_way / (2 * self._lanes)))
+                wanted = min(most, math.ceil(self._under_way / (self._lanes + 1)))
                 self._changed.wait_for(partial(self._enough, wanted), timeout=LONGEST_WAIT)
                 if self._ready:  # else another lane was faster
+                    self._busy += 1
                     return [self._ready.popleft() for _ in range(min(wanted, len(self._ready)))]
 
     def _enough(self, wanted: int) -> bool:

@@ -1,5 +1,6 @@
 """Logs: one JSON object per line on standard error, each request with the id that its answer carries."""
 
+import itertools
 import json
 import logging
 import re
@@ -14,6 +15,8 @@ LOGGER: Final = "trimtab.serve"
 ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 log = logging.getLogger(LOGGER)
+_as_text = json.JSONEncoder(default=str).encode  # `json.dumps` would make one for each line
+_begun, _count = secrets.token_hex(4), itertools.count()
 
 
 class JsonLines(logging.Formatter):
@@ -26,7 +29,7 @@ class JsonLines(logging.Formatter):
         line |= getattr(record, "facts", {})
         if record.exc_info:
             line["traceback"] = "".join(traceback.format_exception(*record.exc_info))
-        return json.dumps(line, ensure_ascii=True, default=str)
+        return _as_text(line)
 
 
 class ShortLines(logging.Formatter):
@@ -53,7 +56,7 @@ def log_to_standard_error(*, as_json: bool, level: int = logging.INFO) -> None:
 
 def request_id(given: str | None) -> str:
     """The id that a client gave its request, or a new one; nothing that could break a log's line is taken over."""
-    return given if given is not None and ID.fullmatch(given) else secrets.token_hex(8)
+    return given if given is not None and ID.fullmatch(given) else f"{_begun}{next(_count):08x}"
 
 
 def started(address: str, folder: Path) -> None:

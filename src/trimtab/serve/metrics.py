@@ -36,11 +36,13 @@ class Metrics:
         self._requests.labels(route, method, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def image(self, stream: str, *, learned: bool, flipped: bool) -> None:
-        """An image was answered."""
-        self._images.labels(stream, "yes" if learned else "no").inc()
+    def images(self, stream: str, answered: int, *, learned: int, flipped: int) -> None:
+        """So many images were answered, and so many of them learned or flipped."""
+        for count, word in ((learned, "yes"), (answered - learned, "no")):
+            if count:
+                self._images.labels(stream, word).inc(count)
         if flipped:
-            self._flips.labels(stream).inc()
+            self._flips.labels(stream).inc(flipped)
 
     def batch(self, batch: Batch) -> None:
         """A batch was encoded."""

@@ -9,6 +9,7 @@ import asyncio
 from typing import Any
 
 from trimtab.serve.limits import Limits
+from trimtab.serve.outgoing import Outgoing
 
 LARGEST_HEAD = 1 << 16  # bytes; what other servers take, or more
 
@@ -24,7 +25,7 @@ def impatient(protocol: Any, limits: Limits) -> Any:
         _stuck: asyncio.TimerHandle | None = None  # while the client takes nothing of what waits for it
 
         def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
+            super().connection_made(Outgoing(transport))
             self._wait_for_head()
 
         def data_received(self, data: bytes) -> None:

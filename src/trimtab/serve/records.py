@@ -14,6 +14,7 @@ from trimtab.engine.arrays import Array
 from trimtab.serve.refusals import Damaged
 
 LOOK = "look-"  # how ids begin of images that were looked at and not taken in
+_as_text = json.JSONEncoder(separators=(",", ":")).encode  # `json.dumps` would make one for each record
 HEADER = struct.Struct("<II")  # bytes of JSON, bytes of rows
 
 
@@ -131,7 +132,7 @@ class Record:
         if self.rows is not None:
             facts["shape"] = list(self.rows.shape)
             rows = np.ascontiguousarray(self.rows, "<f4").tobytes()
-        text = json.dumps(facts, separators=(",", ":")).encode()
+        text = _as_text(facts).encode()
         return HEADER.pack(len(text), len(rows)) + text + rows
 
     @classmethod

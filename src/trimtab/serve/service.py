@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from trimtab.errors import TrimtabError
 from trimtab.prompts.templates import TEMPLATE_SETS
+from trimtab.serve.arrivals import Arrivals
 from trimtab.serve.encoding import SharedEncoder
 from trimtab.serve.hub import Hub
 from trimtab.serve.limits import HeldBytes, Limits, Rate, too_fast
@@ -43,6 +44,7 @@ class Service:
         self.listeners = 0
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="stream")
         self._turns = Turns(self._take_in, self._pool)
+        self._arrivals: Arrivals | None = None
         self._quotas: dict[str, Rate] = {}
         self._checked: set[str] = set()  # streams whose encoder is the one they were made with
         metrics.watch(lambda: encoders.under_way, lambda: held.held, self._figures)
@@ -137,15 +139,31 @@ class Service:
             shared = await self.in_thread(self._right_encoder, tenant)
         lazy = settings.view_budget is not None
         first = shared.features(list(pictures), 1 if lazy else settings.views, settings.seed)
-        found = await _all(first, len(pictures))
+        found = await self._all(first, len(pictures))
         if not lazy:
             return found
         # How many views are worth it is asked one image after the other, in their order.
         for n, picture in enumerate(pictures):
             while (wanted := await self.in_thread(tenant.views_wanted, found[n])) > len(found[n]):
                 (further,) = shared.features([picture], wanted, settings.seed, first=len(found[n]))
-                found[n] = np.concatenate([found[n], *await _all([further], 1)])
+                found[n] = np.concatenate([found[n], *await self._all([further], 1)])
         return found
+
+    async def _all(self, futures: "Sequence[Future[Rows]]", pictures: int) -> list[Rows]:
+        """All results; an error says which picture it is about."""
+        loop = asyncio.get_running_loop()
+        if self._arrivals is None or self._arrivals.loop is not loop:
+            self._arrivals = Arrivals(loop)
+        arrival = self._arrivals.of
+        if len(futures) == 1:
+            return [await arrival(futures[0])]
+        found = await asyncio.gather(*(arrival(future) for future in futures), return_exceptions=True)
+        for number, each in enumerate(found, start=1):
+            if isinstance(each, TrimtabError) and pictures > 1:
+                raise Problem(422, f"Picture {number} of {pictures}: {each} Nothing was learned.")
+            if isinstance(each, BaseException):
+                raise each
+        return [each for each in found if not isinstance(each, BaseException)]
 
     def _right_encoder(self, tenant: Tenant) -> SharedEncoder:
         """The stream's encoder; one that sees the labels otherwise than when the stream was made is refused."""
@@ -155,8 +173,8 @@ class Service:
 
     def _take_in(self, name: str, requests: Sequence[Request]) -> list[Answer]:
         answers = self.hub.get(name).classify(requests)
-        for answer in answers:
-            self.metrics.image(name, learned=answer.learned and not answer.replayed, flipped=answer.flipped)
+        learned = sum(answer.learned and not answer.replayed for answer in answers)
+        self.metrics.images(name, len(answers), learned=learned, flipped=sum(answer.flipped for answer in answers))
         return answers
 
     def _within_quota(self, settings: StreamSettings, count: int) -> None:
@@ -188,19 +206,6 @@ def refuse_files(settings: StreamSettings) -> None:
             f"{len(settings.labels):,} labels in {len(each)} templates are too many to encode for a request; "
             "make the stream on the command line, or use fewer templates.",
         )
-
-
-async def _all(futures: "Sequence[Future[Rows]]", pictures: int) -> list[Rows]:
-    """All results; an error says which picture it is about."""
-    if len(futures) == 1:
-        return [await asyncio.wrap_future(futures[0])]
-    found = await asyncio.gather(*(asyncio.wrap_future(future) for future in futures), return_exceptions=True)
-    for number, each in enumerate(found, start=1):
-        if isinstance(each, TrimtabError) and pictures > 1:
-            raise Problem(422, f"Picture {number} of {pictures}: {each} Nothing was learned.")
-        if isinstance(each, BaseException):
-            raise each
-    return [each for each in found if not isinstance(each, BaseException)]
 
 
 def _key(key: str | None, number: int) -> str | None:

@@ -7,7 +7,7 @@ that does not keep up loses the oldest events and is told how many.
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from trimtab.serve.problems import Busy
@@ -66,15 +66,15 @@ def as_text(event: dict[str, Any]) -> str:
     return f"event: {event['kind']}\ndata: {json.dumps(event, default=str)}\n\n"
 
 
-def events_of(service: Service, stream: str) -> AsyncIterator[str]:
-    """Everything that happens in a stream from now on, until the client or the server ends it."""
+def events_of(service: Service, stream: str, allowed: Callable[[], bool]) -> AsyncIterator[str]:
+    """Everything that happens in a stream from now on, until the client or the server ends it, or it is not allowed."""
     tenant = service.hub.get(stream)
     if service.listeners >= service.limits.listeners:
         raise Busy(f"{service.listeners} clients listen already; try again later.", retry_after=30)
-    return _told(service, tenant)
+    return _told(service, tenant, allowed)
 
 
-async def _told(service: Service, tenant: Tenant) -> AsyncIterator[str]:
+async def _told(service: Service, tenant: Tenant, allowed: Callable[[], bool]) -> AsyncIterator[str]:
     # Only from here on is there an end to it: a client may leave before the first word.
     listener = Listener(asyncio.get_running_loop())
     stopping = asyncio.create_task(service.stopping.wait())
@@ -84,7 +84,10 @@ async def _told(service: Service, tenant: Tenant) -> AsyncIterator[str]:
     try:
         yield as_text({"kind": "hello", "stream": tenant.name})
         while not service.stopping.is_set():
-            yield await listener.next()
+            events = await listener.next()
+            if not allowed():  # the token was withdrawn
+                return
+            yield events
     finally:
         stopping.cancel()
         service.listeners -= 1

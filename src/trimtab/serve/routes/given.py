@@ -40,6 +40,7 @@ WHY = {
     503: "Busy; see Retry-After.",
     507: "The disk is full.",
 }
+_strict = json.JSONEncoder(allow_nan=False).encode  # `json.dumps` would make one for each answer
 EVERYWHERE = (400, 401, 403, 408, 413, 415, 422, 429, 503)
 
 
@@ -51,7 +52,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def as_json(content: Any, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
     """An answer; written here, because checking it against its schema would take longer than making it."""
     try:
-        text = json.dumps(content, allow_nan=False)
+        text = _strict(content)
     except (TypeError, ValueError):
         text = json.dumps(_plain(content))
     return Response(text.encode(), status, headers, "application/json")

@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from trimtab.serve.problems import Problem
@@ -71,9 +71,11 @@ async def flips(service: TheService, stream: Stream, limit: Limit = 50) -> Respo
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}, **refusals(404)},
 )
-async def events(service: TheService, stream: Stream) -> Response:
+async def events(request: Request, service: TheService, stream: Stream) -> Response:
     """Events step, flip, write, eviction, guard, snapshot, mode, correction; data is JSON."""
-    return StreamingResponse(events_of(service, stream), media_type="text/event-stream")
+    access, token = request.app.state.access, request.state.token
+    told = events_of(service, stream, lambda: access.role(token, stream) is not None)
+    return StreamingResponse(told, media_type="text/event-stream")
 
 
 @router.get(
