@@ -85,7 +85,7 @@ class Learner:
     def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
         self.state.scale_logits(block)
-        learned = watch.judge(block, sources)
+        learned = block.counted = watch.judge(block, sources)
         doubts, done = watch.doubts, 0
         try:
             for parts, fused, _ in self._learn(block, learned):
@@ -130,9 +130,12 @@ class Learner:
             return
         if watch.has_to_start_over():
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
+        strange = watch.strange_by_now(self.seen)
+        if len(strange) and self.state.forget(strange):
+            self.method.items_left(self.state)
         for bank in self.state.banks():
             gone = watch.contradicted(bank, self.seen)
-            if gone is not None and gone.any():
+            if gone is not None:
                 bank.drop(gone)
                 self.method.items_left(self.state)
         go_back = watch.look_back(self.seen)

@@ -29,6 +29,7 @@ from trimtab import arguments
 from trimtab.engine.alignment import Alignment
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
+from trimtab.engine.halves import TextHalves
 from trimtab.engine.moving_text import RunningText
 from trimtab.engine.prototypes import Prototypes
 from trimtab.engine.readouts import NegativePenalties, ReadOut
@@ -41,7 +42,7 @@ from trimtab.stream import BLOCK, Stream
 from trimtab.task import Task
 
 # Parts that a replay of what is kept makes whole; so it does those that hold running figures and nothing else.
-REPLAYED = (Bank, ReadOut, NegativePenalties, Prototypes, Alignment, RunningText, WhitenedMemory, Nothing)
+REPLAYED = (Bank, ReadOut, NegativePenalties, Prototypes, Alignment, RunningText, WhitenedMemory, TextHalves, Nothing)
 FIGURES = "figures"  # what parts call the array of their running figures
 
 

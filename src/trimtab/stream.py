@@ -108,6 +108,7 @@ class Stream(Learner):
         """The answer of a step whose writes are taken back."""
         self._refuse_half_learned()
         (block,) = self._blocks(views)
+        doubt = 0.0 if self.watch is None else self.watch.doubt_about(block)
         self._whole = False
         try:
             parts, fused = self._foretell(block)
@@ -115,7 +116,6 @@ class Stream(Learner):
             self._whole = True
         if self.watch is None:
             return prediction_of(parts, fused)
-        doubt = self.watch.doubt_about(block)
         return prediction_of(parts, zero_shot(block, slice(0, 1))[0] if self.watch.fallen else fused, doubt)
 
     def run(

@@ -25,8 +25,11 @@ Query = Literal["plain", "confident_mean"]
 class Temper(Protocol):
     """What finds the logit scale of each image: `engine.temper.TextTemper`."""
 
-    def scales(self, cosines: Array) -> tuple[Array, Doubles]:
-        """(B, C) -> (B,): the logit scales, each from the images before; (B, 3): the figures after each."""
+    def scales(self, cosines: Array, counted: NDArray[np.bool_] | None) -> tuple[Array, Doubles]:
+        """(B, C) -> (B,): the logit scales, each from the images before; (B, 3): the figures after each.
+
+        Only images that are `counted` (B,) say anything about those after them; None: all do.
+        """
 
 
 class _UnderText(NamedTuple):
@@ -69,6 +72,7 @@ class Block:
     query: Query = "plain"
     text: Array | None = None  # (C, d), unit rows; None: the task's
     temper: Temper | None = None  # what finds the logit scale; None: it is the task's
+    counted: NDArray[np.bool_] | None = None  # (B,): the images that have a say in it; None: all
 
     def __len__(self) -> int:
         return len(self.views)
@@ -90,6 +94,11 @@ class Block:
             return one
         return (self.views.reshape(-1, dim) @ text.T).reshape(count, views, -1)
 
+    @property
+    def cosines(self) -> Array:
+        """(B, V, C): every view with every text prototype; there until somebody asks for logits."""
+        return self._cosines
+
     def take_cosines(self, cosines: Array) -> None:
         """The only view's products with the task's text prototypes, (C,), from whoever has multiplied them anyway."""
         if self._one_view and len(self) == 1 and self.text is None and "_cosines" not in vars(self):
@@ -102,7 +111,7 @@ class Block:
         if self.temper is None:
             scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 3))
         else:
-            scales, after = self.temper.scales(cosines[:, 0])
+            scales, after = self.temper.scales(cosines[:, 0], self.counted)
         probabilities: Array = np.empty((count, cosines.shape[2]), np.float32)
         entropies, labels = np.empty(count, np.float32), np.empty(count, np.intp)
         scaled_softmax(cosines, scales, probabilities, entropies, labels)
@@ -149,7 +158,7 @@ class Block:
         return self.views.shape[1] == 1
 
     @property
-    def _asks_plain(self) -> bool:
+    def asks_plain(self) -> bool:
         """Whether the plain view stands for an image."""
         return self.query == "plain" or self._one_view
 
@@ -202,7 +211,7 @@ class Block:
     @cached_property
     def queries(self) -> Array:
         """(B, d): the feature that stands for each image."""
-        if self._asks_plain:
+        if self.asks_plain:
             return self.plain
         mean: Array = self.kept_features.mean(axis=1)
         return mean
@@ -217,7 +226,7 @@ class Block:
     @cached_property
     def logits(self) -> Array:
         """(B, C): the query against every text prototype."""
-        if self._asks_plain:
+        if self.asks_plain:
             return self._under_text.logits
         mean: Array = self.kept_logits.mean(axis=1)
         return mean
@@ -225,17 +234,17 @@ class Block:
     @cached_property
     def probabilities(self) -> Array:
         """(B, C): softmax of the query's logits."""
-        return self._under_text.probabilities if self._asks_plain else softmax(self.logits)
+        return self._under_text.probabilities if self.asks_plain else softmax(self.logits)
 
     @cached_property
     def entropies(self) -> Array:
         """(B,): the entropy of the query's prediction."""
-        return self._under_text.entropies if self._asks_plain else entropy(self.probabilities)
+        return self._under_text.entropies if self.asks_plain else entropy(self.probabilities)
 
     @cached_property
     def labels(self) -> NDArray[np.intp]:
         """(B,): the query's zero-shot class."""
-        return self._under_text.labels if self._asks_plain else self.logits.argmax(axis=1)
+        return self._under_text.labels if self.asks_plain else self.logits.argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

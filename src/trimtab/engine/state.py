@@ -4,6 +4,7 @@ Because a state is only arrays, saving, loading, copying and counting its memory
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,19 @@ class State:
 
     def scale_logits(self, block: Block) -> None:
         """Let the block's logits be those that the state will see, without making anything else ready."""
+        for take_scale in self._scales:
+            take_scale(block)
+
+    @cached_property
+    def _scales(self) -> list[Callable[[Block], None]]:
+        """What gives a block its logit scale, of all parts: asked at every step, so it is looked for once."""
+        found: list[Callable[[Block], None]] = []
         for _, part in self._parts():
             if isinstance(part, State) and not isinstance(part, OwnArrays):
-                part.scale_logits(block)
+                found += part._scales
             elif hasattr(part, "take_scale"):
-                part.take_scale(block)
+                found.append(part.take_scale)
+        return found
 
     def pass_by(self, image: Image) -> None:
         """An image that nothing is learned from went by: tell the parts that count it all the same."""

@@ -1,9 +1,9 @@
-"""States of the two formats before, as this version reads them.
+"""States of the three formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
 A snapshot that a guard keeps (`good.*`) holds the same arrays; it was a single one, and is now the first of a ring.
-What streams no longer keep (`GONE`) is left out. Nothing else is mended: whatever differs otherwise is refused.
+What streams no longer keep (`GONE`, `SHRUNK`) is left out. Nothing else is mended: what differs otherwise is refused.
 """
 
 from typing import Any
@@ -15,13 +15,14 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = (2, 3)  # the formats that are read beside the present one
+BEFORE = (2, 3, 4)  # the formats that are read beside the present one
 
 NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
     "fusion.context_recent",
     "fusion.context_shares",
     "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
+    *(f"state.{owner}halves.{name}" for owner in ("", "mcp.") for name in ("habits", "figures")),  # engine/halves.py
     "guard.taken_back",  # which answers were the text's (guard/watch.py): none
     *(f"guard.runs.{who}.context_{name}" for who in ("text", "answers") for name in ("sums", "recent", "shares")),
     "guard.runs.scale",  # whether classes come in runs (guard/runs.py)
@@ -34,11 +35,11 @@ NEW_OF_METHOD = {
 
 # Arrays that have another place at their end, by the end of their names.
 TEMPER = ".temper.figures"  # how sure the text is at the scale that the task states (engine/temper.py)
-REPUTATION = ".reputation.figures"  # how often retrieval sides with the memory (methods/keel.py)
 WINDOW = ".health.window"  # whether an answer was taken back (guard/health.py): none was
-GROWN = (TEMPER, REPUTATION, WINDOW)
+GROWN = (TEMPER, WINDOW)
+# Arrays that have lost a place at their end: how often retrieval sided with the memory (methods/keel.py).
+SHRUNK = (".reputation.figures",)
 
-FOR_MEMORY = 3  # place in the figures of a reputation, as in methods/keel.py
 GOOD = "good."  # what the names of the arrays in a snapshot begin with
 ITSELF = 0.999  # an item as near as this to a text is the text, which some banks hold beside the images
 FEW = 512  # items to find the text's mean confidence on
@@ -66,17 +67,17 @@ def upgraded_arrays(method: str, task: Task, saved: Arrays, start: Arrays) -> Ar
             array = array[None]
         was = (*live.shape[:-1], live.shape[-1] - 1)
         if plain.endswith(GROWN) and (array.dtype, array.shape) == (live.dtype, was):
-            array = np.concatenate([array, _last_place(plain, array, begins[..., -1:], saved, task)], axis=-1)
+            array = np.concatenate([array, _last_place(plain, begins[..., -1:], saved, task)], axis=-1)
+        if plain.endswith(SHRUNK) and array.shape == (*live.shape[:-1], live.shape[-1] + 1):
+            array = array[..., :-1]
         found[name] = array
     return found
 
 
-def _last_place(name: str, array: NDArray[Any], begins: NDArray[Any], saved: Arrays, task: Task) -> NDArray[Any]:
+def _last_place(name: str, begins: NDArray[Any], saved: Arrays, task: Task) -> NDArray[Any]:
     """(..., 1): what an array that has grown holds at its end; `begins` in a new stream."""
     if name.endswith(TEMPER):
         return np.full_like(begins, _text_confidence(saved, task))
-    if name.endswith(REPUTATION):  # as often as prototypes and retrieval did together: same start, same images
-        return array[..., FOR_MEMORY : FOR_MEMORY + 1]
     return begins
 
 

@@ -7,6 +7,7 @@ It is still the only hint at how sure of its answers a classifier should be, so 
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
@@ -40,10 +41,14 @@ class TextTemper(OwnArrays):
 
     take_scale = open
 
-    def scales(self, cosines: Array) -> tuple[Array, Doubles]:
-        """(B,): the logit scale of each image, from the images before it; (B, 3): the figures after each."""
+    def scales(self, cosines: Array, counted: NDArray[np.bool_] | None = None) -> tuple[Array, Doubles]:
+        """(B,): the logit scale of each image, from those before it that are `counted`; (B, 3): the figures after each.
+
+        Text that is mixed into images makes the text sure of them: where a guard refuses them, they must not count.
+        """
         scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 3))
-        _scales(np.ascontiguousarray(cosines), self.figures, self.stated_scale, scales, after)
+        counts = np.ones(len(cosines), np.bool_) if counted is None else counted
+        _scales(np.ascontiguousarray(cosines), counts, self.figures, self.stated_scale, scales, after)
         return scales, after
 
     def take_in(self, image: Image) -> None:
@@ -51,11 +56,11 @@ class TextTemper(OwnArrays):
         self.figures[:] = image.block.tempered[image.row]
 
     def count_block(self, block: Block) -> None:
-        """Make all images of a block count, those that are not learned from, too: their scales are found at once."""
+        """Make all images of a block count, but for those that the block says do not."""
         self.figures[:] = block.tempered[-1]
 
     def pass_by(self, image: Image) -> None:
-        """An image that is not learned from counts as it does in a block."""
+        """An image that is not learned from: as in a block."""
         self.take_in(image)
 
 
@@ -66,7 +71,14 @@ def next_log_scale(log_scale: float, seen: float, confidence: float) -> float:
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _scales(cosines: Array, figures: Doubles, stated_scale: float, scales: Array, after: Doubles) -> None:
+def _scales(
+    cosines: Array,
+    counted: NDArray[np.bool_],
+    figures: Doubles,
+    stated_scale: float,
+    scales: Array,
+    after: Doubles,
+) -> None:
     seen, log_scale, stated = figures[SEEN], figures[LOG_SCALE], figures[STATED]
     as_stated_scale = np.float32(stated_scale)  # as the cosines, so that the loop stays in single precision
     for row in range(len(cosines)):
@@ -74,11 +86,12 @@ def _scales(cosines: Array, figures: Doubles, stated_scale: float, scales: Array
         if seen == 0:
             log_scale = np.log(FIRST_SPREAD / max(image.std(), 1e-6))
         scales[row] = np.exp(log_scale)
-        highest, total, as_stated = highest_of(image), np.float32(0), np.float32(0)
-        for c in range(len(image)):
-            total += exp(scales[row] * (image[c] - highest))
-            as_stated += exp(as_stated_scale * (image[c] - highest))
-        log_scale = next_log_scale(log_scale, seen, float(1 / total))
-        stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
-        seen += 1
+        if counted[row]:
+            highest, total, as_stated = highest_of(image), np.float32(0), np.float32(0)
+            for c in range(len(image)):
+                total += exp(scales[row] * (image[c] - highest))
+                as_stated += exp(as_stated_scale * (image[c] - highest))
+            log_scale = next_log_scale(log_scale, seen, float(1 / total))
+            stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
+            seen += 1
         after[row, SEEN], after[row, LOG_SCALE], after[row, STATED] = seen, log_scale, stated

@@ -17,8 +17,7 @@ from trimtab.engine.whitening import fit_classes
 
 FIRST_FIT = 16  # images
 GROWTH = 0.3  # the next fit, as a share of the images seen
-LONGEST_WAIT = 256  # images between two fits, or as many as dimensions; but see below
-FIT_PER_IMAGE = 1 << 21  # multiplications of a fit's covariance per image that it waits: the more it costs, the rarer
+LONGEST_WAIT = 256  # images between two fits, or as many as dimensions
 
 SEEN, NEXT_FIT, AGREEMENT = range(3)  # places in the array of figures
 
@@ -134,12 +133,10 @@ class WhitenedMemory(OwnArrays):
         found = fit_classes(memory, memory @ self._text.T, self._strength)
         self.weights[:], self.offsets[:], self.reliability[:] = found.weights, found.offsets, found.reliability
         self.habit[:] = found.habit
-        wait = _wait(seen, len(memory), memory.shape[1], slots)
+        wait = _wait(seen, memory.shape[1], slots)
         self.figures[NEXT_FIT], self.figures[AGREEMENT] = seen + wait, found.agreement
 
 
-def _wait(seen: int, images: int, dim: int, slots: int) -> int:
+def _wait(seen: int, dim: int, slots: int) -> int:
     """How many images to take in before the next fit."""
-    grown = min(int(GROWTH * seen), max(LONGEST_WAIT, dim))
-    paid = min(images, dim) ** 2 * max(images, dim) // FIT_PER_IMAGE
-    return min(max(1, grown, paid), slots)
+    return min(max(1, int(GROWTH * seen)), max(LONGEST_WAIT, dim), slots)

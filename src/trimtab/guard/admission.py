@@ -75,7 +75,9 @@ class Admission:
         self.record: Doubles = np.zeros((RECORD, 2))  # HIGHEST, MEAN of the last images learned
         self.origins = np.full(ORIGINS, NO_SOURCE, np.int64)  # the sources of the last images learned
         self.counts = np.zeros(3, np.int64)
-        self.places = self.nearest = np.zeros(0, np.int64)  # of the images judged last
+        self.found = np.zeros((2, 0), np.int64)  # of the images judged last: see `judge`
+        self._known = (self.held, self.window, self.medians, self.record, self.origins, self.counts)
+        self._room: Array = np.empty((1, HELD), np.float32)  # for a single image's products
 
     def arrays(self) -> Arrays:
         """What is saved."""
@@ -85,30 +87,29 @@ class Admission:
     def judge(self, block: Block, sources: NDArray[np.int64], doubts: Doubles, diary: Diary) -> NDArray[np.bool_]:
         """(B,): whether each image of a block may be learned from, judged by those before it; the diary says why.
 
-        `doubts` (B,) are the probabilities that they show none of the classes. `places` then says where each image
-        went in `held`, `nearest` which of those before it was nearest; -1: none.
+        `doubts` (B,) are the probabilities that they show none of the classes. `found` (2, B) then says where each
+        image went in `held`, and which of those before it was nearest; -1: none.
         """
         plain = block.plain
         if len(block) == 1:
-            near = among = np.empty((1, len(self.held)), np.float32)  # the first is found on the way, the other unused
+            near = among = self._room  # the first is found on the way, the other unused
         else:
             near = plain @ self.held.T
-            among = block.among if block.queries is plain else plain @ plain.T
-        self.places, self.nearest = found = np.empty((2, len(plain)), np.int64)
+            among = block.among if block.asks_plain else plain @ plain.T
+        self.found = np.empty((2, len(plain)), np.int64)
         learned = np.empty(len(plain), np.bool_)
         _judge(
             plain,
-            block.view_logits,
-            block.logit_scales,
+            block.cosines,
             near,
             among,
             sources,
             doubts,
             self._limits,
-            (self.held, self.window, self.medians, self.record, self.origins, self.counts),
+            self._known,
             block.first,
             diary,
-            found,
+            self.found,
             learned,
         )
         return learned
@@ -120,11 +121,22 @@ class Admission:
             return 0.0
         return _share_beyond(self.record[:known], self.medians, self._strange, self._floor)
 
+    def newly_strange(self, verdicts: NDArray[np.int8], seen: int) -> NDArray[np.int64]:
+        """The positions of images on record that would not be learned now, each told once; `verdicts` are a ring."""
+        if self._strange == 0 or self.counts[JUDGED] < RENEWED:
+            return np.zeros(0, np.int64)
+        return _newly_beyond(
+            self.record, int(self.counts[LEARNED]), self.medians, self._strange, self._floor, verdicts, seen
+        )
+
     def forget_record(self) -> None:
-        """What was learned is no longer there: judge only what is learned from now on."""
+        """What was learned is no longer there: judge only what is learned from now on.
+
+        That the encoder knows no gap was learned from the same images.
+        """
         self.record[:] = 0
         self.origins[:] = NO_SOURCE
-        self.counts[LEARNED] = 0
+        self.counts[LEARNED] = self.counts[GAPLESS] = 0
 
 
 def figures_of(block: Block) -> Doubles:
@@ -133,43 +145,77 @@ def figures_of(block: Block) -> Doubles:
     The last, NEARNESS, is known only among other images.
     """
     figures = np.zeros((len(block), 4))
-    for row, (logits, scale) in enumerate(zip(block.view_logits, block.logit_scales, strict=True)):
-        _figures(logits[0], scale, figures[row])
+    for row, cosines in enumerate(block.cosines):
+        _figures(cosines[0], figures[row])
     return figures
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _figures(logits: Array, scale: float, out: Doubles) -> None:
-    classes = len(logits)
-    highest, total, square = logits[0], np.float32(0), np.float32(0)
+def _figures(cosines: Array, out: Doubles) -> None:
+    classes = len(cosines)
+    highest, total, square = cosines[0], np.float32(0), np.float32(0)
     for c in range(classes):
-        highest = max(highest, logits[c])
-        total += logits[c]
+        highest = max(highest, cosines[c])
+        total += cosines[c]
     mean = total / np.float32(classes)
     for c in range(classes):
-        square += (logits[c] - mean) * (logits[c] - mean)
-    out[HIGHEST], out[MEAN] = highest / scale, mean / scale
-    out[SPREAD], out[NEARNESS] = np.sqrt(square / np.float32(classes)) / scale, 0.0
+        square += (cosines[c] - mean) * (cosines[c] - mean)
+    out[HIGHEST], out[MEAN] = highest, mean
+    out[SPREAD], out[NEARNESS] = np.sqrt(square / np.float32(classes)), 0.0
+
+
+@njit(nogil=True)
+def _is_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> bool:
+    """Whether an image's figures lie too many deviations above the medians."""
+    for k in range(2):
+        deviation = max(DEVIATION * medians[1, k], floor * medians[0, SPREAD])
+        if figures[k] - medians[0, k] > strange * deviation:
+            return True
+    return False
 
 
 @njit(nogil=True)
 def _share_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> float:
-    """The share of images whose figures lie too many deviations above the medians."""
-    least, beyond = floor * medians[0, SPREAD], 0
+    """The share of images whose figures lie beyond."""
+    beyond = 0
     for image in range(len(figures)):
-        for k in range(2):
-            deviation = max(DEVIATION * medians[1, k], least)
-            if figures[image, k] - medians[0, k] > strange * deviation:
-                beyond += 1
-                break
+        beyond += _is_beyond(figures[image], medians, strange, floor)
     return beyond / len(figures)
+
+
+@njit(nogil=True)
+def _newly_beyond(
+    record: Doubles,
+    learned: int,
+    medians: Doubles,
+    strange: float,
+    floor: float,
+    verdicts: NDArray[np.int8],
+    seen: int,
+) -> NDArray[np.int64]:
+    """The positions of images on record whose figures lie beyond. They are infinite from then on: told once, and still
+    counted as strange.
+    """
+    found, count = np.empty(len(record), np.int64), 0
+    position, oldest = seen - 1, max(0, seen - len(verdicts))
+    for image in range(learned - 1, max(learned - len(record), 0) - 1, -1):  # the last first
+        while position >= oldest and verdicts[position % len(verdicts)] != TO_LEARN:
+            position -= 1
+        if position < oldest:
+            break
+        figures = record[image % len(record)]
+        if figures[0] < np.inf and _is_beyond(figures, medians, strange, floor):
+            found[count] = position
+            count += 1
+            figures[:] = np.inf
+        position -= 1
+    return found[:count]
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
 def _judge(
     plain: Array,
-    logits: Array,
-    scales: Array,
+    cosines_with_text: Array,
     near: Array,
     among: Array,
     sources: NDArray[np.int64],
@@ -198,7 +244,7 @@ def _judge(
                 found[1, image] = best_of(cosines)
                 nearest, usual = cosines[found[1, image]], total_of(cosines) / np.float32(kept)
             details[NEAREST] = nearest
-            _figures(logits[image, 0], scales[image], figures)
+            _figures(cosines_with_text[image, 0], figures)
             distance = max(1 - usual, (1 - figures[HIGHEST]) / 4)  # where all are equal, the text is a yardstick
             if kept > 0 and 1 - nearest < duplicates * distance:
                 verdict = DUPLICATE

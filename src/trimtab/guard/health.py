@@ -97,9 +97,7 @@ class Health:
 
     def taken_back(self) -> float:
         """Of the answers that differ from zero-shot: the share that is taken back; 0 where there are few."""
-        rows = self.known()
-        flips = int((rows[:, ANSWER] != rows[:, TEXT]).sum())
-        return float(rows[:, TAKEN_BACK].sum() / flips) if flips >= FLIPS else 0.0
+        return _taken_back(self.known())
 
     def hurts(self) -> bool:
         """Whether adapting does harm, as far as can be told."""
@@ -122,6 +120,15 @@ class Health:
         now = held.mean(axis=0) if len(held) else self.first_sum
         lengths = np.linalg.norm(now) * np.linalg.norm(self.first_sum)
         return float(1 - now @ self.first_sum / lengths) if lengths > 0 else 0.0
+
+
+@njit(nogil=True)
+def _taken_back(rows: NDArray[np.int64]) -> float:
+    flips = taken_back = 0
+    for row in range(len(rows)):
+        flips += rows[row, ANSWER] != rows[row, TEXT]
+        taken_back += rows[row, TAKEN_BACK]
+    return taken_back / flips if flips >= FLIPS else 0.0
 
 
 @njit(nogil=True)

@@ -7,52 +7,123 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import best_of
+from trimtab.engine.products import dot
 
 ITSELF = 0.999  # an image nearer than this to an item is the item: it says nothing
 
 
 def contradicted(
     bank: Bank, classes: NDArray[np.int64], images: Array, answers: NDArray[np.int64], least: int, near: float
-) -> NDArray[np.bool_]:
+) -> NDArray[np.bool_] | None:
     """(C, K): the items of some classes whose `least` nearest images (n, d) were all answered with one other class.
 
-    They must lie `near`: cosines.
+    They must lie `near`: cosines. None: there are no such items.
     """
+    if len(images) <= least:
+        return None
+    places = np.array([bank.place_of(label) for label in classes.tolist()], np.int64)
+    uncertain = bank.sections.get("negative", slice(0, 0))  # items that are so by right
+    against = np.zeros((len(classes), bank.sources.shape[1]), np.bool_)
+    sources = bank.sources[classes]
+    sources[:, uncertain] = -1
+    if not _contradict(bank.rows, places, sources, classes, images, answers, least, near, against):
+        return None
     gone = np.zeros(bank.sources.shape, np.bool_)
-    asked = bank.sources[classes] >= 0
-    if "negative" in bank.sections:  # whose items are uncertain by right
-        asked[:, bank.sections["negative"]] = False
-    rows, slots = np.nonzero(asked)
-    if len(images) <= least or len(rows) == 0:
-        return gone
-    labels = classes[rows]
-    places = [bank.place_of(int(label)) for label in labels]
-    cosines = bank.rows[places, slots] @ images.T
-    against = np.zeros(len(rows), np.bool_)
-    _contradict(cosines, answers, labels, least, near, against)
-    gone[labels[against], slots[against]] = True
+    gone[classes] = against
     return gone
 
 
 @njit(nogil=True)
+def holding(sources: NDArray[np.int64], first: int, count: int) -> NDArray[np.int64]:
+    """`count` classes, or all there are, of those that hold items (C, K), from the `first` of them on, around."""
+    found, known = np.empty(len(sources), np.int64), 0
+    for c in range(len(sources)):
+        for slot in range(sources.shape[1]):
+            if sources[c, slot] >= 0:
+                found[known] = c
+                known += 1
+                break
+    chosen = np.empty(min(count, known), np.int64)
+    for k in range(len(chosen)):
+        chosen[k] = found[(first + k) % known]
+    return chosen
+
+
+@njit(nogil=True)
 def _contradict(
-    cosines: Array,
+    rows: Array,
+    places: NDArray[np.int64],
+    sources: NDArray[np.int64],
+    classes: NDArray[np.int64],
+    images: Array,
     answers: NDArray[np.int64],
-    labels: NDArray[np.int64],
     least: int,
     near: float,
     against: NDArray[np.bool_],
-) -> None:
-    """(n,): whether the `least` highest cosines (n, images) of an item are near, and all say one class, not its own."""
-    for item in range(len(cosines)):
-        row, said, alike = cosines[item], np.int64(-1), True
-        for k in range(len(row)):
-            if row[k] > ITSELF:
-                row[k] = -1
-        for nearest in range(least):
-            best = best_of(row)
-            if nearest == 0:
-                said = answers[best]
-            alike = alike and row[best] >= near and answers[best] == said
-            row[best] = -2
-        against[item] = alike and said >= 0 and said != labels[item]
+) -> int:
+    """How many items (n, K) of n classes have `least` highest cosines that are near, and all say one class, not theirs.
+
+    Only images of a class that was answered so often can say so, and few are; the others are asked about an item only
+    where enough of one class lie near it.
+    """
+    items, often, count = np.argwhere(sources >= 0), _often(answers, least), 0
+    cosines = np.zeros((len(items), len(images)), np.float32)
+    for k in range(len(images)):  # an image meets all items while it is in the processor's cache
+        if often[k]:
+            for i in range(len(items)):
+                cosines[i, k] = _cosine(rows[places[items[i, 0]], items[i, 1]], images[k])
+    for i in range(len(items)):
+        n, slot = items[i]
+        if _agree(answers, classes[n], often, cosines[i], least, near):
+            for k in range(len(images)):
+                if not often[k]:
+                    cosines[i, k] = _cosine(rows[places[n], slot], images[k])
+            against[n, slot] = _all_say_another(cosines[i], answers, classes[n], least, near)
+            count += against[n, slot]
+    return count
+
+
+@njit(nogil=True)
+def _often(answers: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
+    """(n,): whether an image was answered with a class that `least` images or more were answered with."""
+    counts, often = np.zeros(answers.max() + 1, np.int64), np.zeros(len(answers), np.bool_)
+    for k in range(len(answers)):
+        if answers[k] >= 0:
+            counts[answers[k]] += 1
+    for k in range(len(answers)):
+        often[k] = answers[k] >= 0 and counts[answers[k]] >= least
+    return often
+
+
+@njit(nogil=True)
+def _cosine(item: Array, image: Array) -> np.float32:
+    """Of an item and an image; -1 if the image is the item."""
+    cosine = dot(item, image)
+    return np.float32(-1) if cosine > ITSELF else cosine
+
+
+@njit(nogil=True)
+def _agree(
+    answers: NDArray[np.int64], label: int, often: NDArray[np.bool_], cosines: Array, least: int, near: float
+) -> bool:
+    """Whether `least` images that lie near have one answer, not the label; of those that were answered `often` so."""
+    for k in range(len(answers)):
+        if often[k] and answers[k] != label and cosines[k] >= near:
+            alike = 0
+            for other in range(k, len(answers)):
+                alike += cosines[other] >= near and answers[other] == answers[k]
+            if alike >= least:
+                return True
+    return False
+
+
+@njit(nogil=True)
+def _all_say_another(cosines: Array, answers: NDArray[np.int64], label: int, least: int, near: float) -> bool:
+    """Whether the images of the highest cosines are near and were answered with one class, which is not the label."""
+    said = answers[best_of(cosines)]
+    for _ in range(least):
+        best = best_of(cosines)
+        if cosines[best] < near or answers[best] != said:
+            return False
+        cosines[best] = -2
+    return bool(said >= 0 and said != label)

@@ -52,7 +52,7 @@ class Guard:
         least=0,
         most=1,
         about="Share of the images learned that would not be learned now, from which everything learned is forgotten: "
-        "the stream began among crafted images; 0: off.",
+        "the stream began among crafted images. Fewer lose their places; 0: off.",
     )
 
     unknown: bool = switch(

@@ -23,6 +23,7 @@ import numpy as np
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, softmax_in_place
+from trimtab.engine.state import fill
 from trimtab.engine.temper import FIRST_SPREAD, next_log_scale
 from trimtab.fusion.context import Context, learn_context
 from trimtab.fusion.loops import total_of
@@ -55,6 +56,10 @@ class Runs:
         """What comes next has nothing to do with what came before."""
         self.text.cut()
         self.answers.cut()
+
+    def start_over(self) -> None:
+        """What was said so far was said among crafted images: forget all of it."""
+        fill(self.arrays(), Runs(len(self.text.sums)).arrays())
 
     @property
     def share(self) -> float:

@@ -24,8 +24,9 @@ from trimtab.guard.admission import (
     Verdict,
     figures_of,
 )
+from trimtab.guard.before import Before
 from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthArrays, HealthReport, note
-from trimtab.guard.neighbors import contradicted
+from trimtab.guard.neighbors import contradicted, holding
 from trimtab.guard.rules import Guard
 from trimtab.guard.runs import Runs, Tables, speaks_against, take_in
 from trimtab.guard.sources import source_number
@@ -41,6 +42,7 @@ LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
 
 NAMES = ("verdicts", "details", "taken_back", "sources", "counts", "events")  # the watch's own arrays
+NOBODY = np.zeros(0, np.int64)
 # Places in the array of events.
 RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
 
@@ -62,7 +64,11 @@ class Watch:
         self.events = np.zeros(7, np.int64)
         self.doubts: Doubles = np.zeros(0)  # of the images judged last: the probability that they show no class
         self._figures: Doubles = np.zeros((0, 4))
-        self._before: Arrays = {}
+        known = self.admission  # what judging a block changes; all else waits for the answers
+        self._before = Before(
+            [known.held, known.window, known.record, known.origins, self.verdicts, self.details],
+            [known.medians, known.counts, self.counts],
+        )
         # As compiled loops take them.
         self._diary = self.verdicts, self.details, self.counts
         self._health, self._runs = self.health.tables(), self.runs.tables()
@@ -74,15 +80,11 @@ class Watch:
             found |= {f"{part}.{name}": array for name, array in getattr(self, part).arrays().items()}
         return found
 
-    def _judging(self) -> Iterable[tuple[str, NDArray[np.generic]]]:
-        """The arrays that judging a block changes; the others wait for the answers."""
-        yield from self.admission.arrays().items()
-        yield from (("verdicts", self.verdicts), ("details", self.details), ("counts of verdicts", self.counts))
-
     def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(B,): whether each image of a block may be learned from."""
         if len(block) > 1:  # of one image nothing can be left half done
-            self._before = {name: array.copy() for name, array in self._judging()}
+            judged, learned, _ = self.admission.counts.tolist()
+            self._before.keep([judged, judged, learned, learned, block.first, block.first], len(block))
         if self.guard.unknown:
             self._figures = figures_of(block)
             self.doubts = self.unknown.probabilities(self._figures)
@@ -104,20 +106,19 @@ class Watch:
         learned: NDArray[np.bool_],
     ) -> Array:
         """(n, C): the answers to some images of a block, the text's where the method's are taken back."""
-        agreed = np.ones(len(answers), np.bool_)
-        for part in parts.values():
-            _agree(part, answers, agreed)
+        named = np.empty((2, len(answers)), np.int64)
+        _name(tuple([np.ascontiguousarray(part, np.float32) for part in parts.values()]), answers, named)
         taken_back = _hear(
             block.plain,
             block.logits,
+            block.labels,
             block.logit_scales,
             rows.start,
             answers,
-            agreed,
+            named,
             learned,
             sources,
-            self.admission.places,
-            self.admission.nearest,
+            self.admission.found,
             self._health,
             self._runs,
             self.guard.fall_back,
@@ -130,6 +131,8 @@ class Watch:
             return zero_shot(block, rows)
         if not taken_back:
             return answers
+        if len(answers) == 1:
+            return zero_shot(block, rows)
         steadied = answers.copy()
         for row in np.flatnonzero(
             self.taken_back[np.arange(block.first + rows.start, block.first + rows.stop) % DIARY]
@@ -140,8 +143,7 @@ class Watch:
     def finish(self, block: Block, sources: NDArray[np.int64], done: int) -> None:
         """So many images of a block were answered; fewer than there are if it was broken off: then know only those."""
         if done < len(block) and len(block) > 1:
-            for name, array in self._judging():
-                array[...] = self._before[name]
+            self._before.put_back()
             block = Block(block.task, block.views[:done], block.first, text=block.text)
             if done:
                 self.judge(block, sources[:done])
@@ -177,8 +179,13 @@ class Watch:
         if not limit or self.admission.learned_strangely() <= limit:
             return False
         self.admission.forget_record()
+        self.runs.start_over()
         self.events[RESTARTS] += 1
         return True
+
+    def strange_by_now(self, seen: int) -> NDArray[np.int64]:
+        """The positions of images that were learned and would not be now; each is told once."""
+        return self.admission.newly_strange(self.verdicts, seen) if self.guard.start_over else NOBODY
 
     def contradicted(self, bank: Bank, seen: int) -> NDArray[np.bool_] | None:
         """Of a bank's items those that their neighbors contradict; at each look back a few classes are asked, in turn.
@@ -187,21 +194,22 @@ class Watch:
         """
         if not self.guard.contradicted:
             return None
-        classes = np.flatnonzero((bank.sources >= 0).any(axis=1))
+        count = max(1, ASKED // max(1, bank.sources.shape[1]))
+        classes = holding(bank.sources, seen // STRETCH * count, count)
         if len(classes) == 0:
             return None
-        count = max(1, ASKED // bank.sources.shape[1])
         known = min(int(self.admission.counts[JUDGED]), HELD)
         recent = _pages(max(0, seen - HELD), seen)
         gone = contradicted(
             bank,
-            classes[(seen // STRETCH * count + np.arange(min(count, len(classes)))) % len(classes)],
+            classes,
             self.admission.held[:known],
             self.health.answers[:known],
             int(self.guard.contradicted),
             _median(self.details[recent, NEAREST].copy()),
         )
-        self.events[CONTRADICTED] += int(gone.sum())
+        if gone is not None:
+            self.events[CONTRADICTED] += int(gone.sum())
         return gone
 
     def report(self, seen: int, banks: Iterable[Bank]) -> HealthReport:
@@ -279,24 +287,27 @@ def _pages(first: int, last: int) -> slice | NDArray[np.int64]:
 
 
 @njit(nogil=True)
-def _agree(part: Array, answers: Array, agreed: NDArray[np.bool_]) -> None:
-    """(n,): whether a part (n, C), too, names what the answers (n, C) name."""
+def _name(parts: tuple[Array, ...], answers: Array, named: NDArray[np.int64]) -> None:
+    """(2, n): the classes that answers (n, C) name, and whether every part (n, C), too, names them."""
     for row in range(len(answers)):
-        agreed[row] = agreed[row] and best_of(part[row]) == best_of(answers[row])
+        given, agreed = best_of(answers[row]), True
+        for part in range(len(parts)):
+            agreed = agreed and best_of(parts[part][row]) == given
+        named[0, row], named[1, row] = given, agreed
 
 
 @njit(nogil=True)
 def _hear(
     plain: Array,
     logits: Array,
+    labels: NDArray[np.intp],
     scales: Array,
     start: int,
     answers: Array,
-    agreed: NDArray[np.bool_],
+    named: NDArray[np.int64],
     learned: NDArray[np.bool_],
     sources: NDArray[np.int64],
-    places: NDArray[np.int64],
-    nearest: NDArray[np.int64],
+    found: NDArray[np.int64],
     health: HealthArrays,
     runs: Tables,
     fall_back: bool,
@@ -307,21 +318,22 @@ def _hear(
 ) -> int:
     """How many answers (n, C) to a block's images from `start` on are taken back; the diary says which.
 
-    `learned` is of those (n,); logits, scales, sources, places and nearest are of all of the block.
+    `named` (2, n) and `learned` (n,) are of those, as `_name` has them; all else is of the whole block.
     """
     classes, count = answers.shape[1], 0
     room = np.empty(classes, np.float32), np.empty(classes), np.ones(classes)
     for row in range(len(answers)):
         image = start + row
-        text, scale, answer = logits[image], scales[image], answers[row]
-        named, given = best_of(text), best_of(answer)
-        taken_back = fall_back and speaks_against(text, scale, answer, named, given, runs)
+        text, scale, answer, label = logits[image], scales[image], answers[row], labels[image]
+        given, agreed = named[0, row], bool(named[1, row])
+        taken_back = fall_back and speaks_against(text, scale, answer, label, given, runs)
         if fall_back and learned[row]:
-            take_in(text, scale, answer, named, runs, room)
+            take_in(text, scale, answer, label, runs, room)
         diary[(first + image) % len(diary)] = taken_back
         count += taken_back
-        if places[image] >= 0:  # duplicates have none, and say nothing
-            note(plain[image], named, given, agreed[row], taken_back, places[image], nearest[image], health)
+        place, nearest = found[0, image], found[1, image]
+        if place >= 0:  # duplicates have none, and say nothing
+            note(plain[image], label, given, agreed, taken_back, place, nearest, health)
         if learned[row] and sources[image] != NO_SOURCE:
             log[events[LOGGED] % len(log)] = first + image, sources[image]
             events[LOGGED] += 1

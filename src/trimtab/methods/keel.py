@@ -38,20 +38,17 @@ from trimtab.methods.facts import CACHE, MethodInfo
 from trimtab.methods.mcp import MCP, MCPState
 from trimtab.task import Task
 
-# The answers' odds over the text's: a logarithm, and an exponent of what memory and retrieval show. Found on nine of
-# eighteen stores.
-BETTER, ODDS = 0.8, 1.6
 WITNESSED = (0.85, 1.05)  # the witnesses' support for the memory over that for the text: from nothing to full weight
 
 # Places in the array of figures.
-SEEN, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT, BACKED = range(6)
+SEEN, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(5)
 
 
 class Reputation:
-    """What a stream shows of its text and its memory, without labels: six running figures."""
+    """What a stream shows of its text and its memory, without labels: five running figures."""
 
     def __init__(self) -> None:
-        self.figures = np.array([0.0, 0.0, 0.0, 0.4, 0.8, 0.4])  # the memory has to earn its place
+        self.figures = np.array([0.0, 0.0, 0.0, 0.4, 0.8])  # the memory has to earn its place
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -67,17 +64,16 @@ class Reputation:
 
     def learn(
         self, text: Array, unbiased: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
-    ) -> tuple[Doubles, Doubles]:
+    ) -> Doubles:
         """Take in n images, (n, C) each: text logits, the same less their habit, discriminants, MCP's two other parts.
 
-        (n,): trust times witness as each image finds them, learned from those before it; and the factor, as a
-        logarithm, on the odds that an answer is right.
+        (n,): trust times witness as each image finds them, learned from those before it.
         """
-        found, odds = np.empty(len(text)), np.empty(len(text))
+        found = np.empty(len(text))
         sides = np.stack([part.argmax(axis=1) for part in witnesses], axis=1)
         named, unbiased_named, remembered = (each.argmax(axis=1) for each in (text, unbiased, scores))
-        _learn(self.figures, named, unbiased_named, remembered, sides, memory.fitted, memory.agreement, found, odds)
-        return found, odds
+        _learn(self.figures, named, unbiased_named, remembered, sides, memory.fitted, memory.agreement, found)
+        return found
 
 
 @dataclass
@@ -194,10 +190,7 @@ class Keel(CacheMethod, WeighedMethod):
         memory, witnesses = state.memory, [parts["prototype"], parts["retrieval"]]
         text = block.logits[rows]
         unbiased = text - block.logit_scales[rows, None] * memory.habit
-        worth, odds = state.reputation.learn(text, unbiased, memory.scores(rows), witnesses, memory)
-        if block.sure is not None:
-            stated = np.clip(block.sure[rows], 0.01, 0.99)
-            block.sure[rows] = 1 / (1 + np.exp(-odds) * (1 - stated) / stated)
+        worth = state.reputation.learn(text, unbiased, memory.scores(rows), witnesses, memory)
         whitened = self._spoken(block, rows, worth, memory)
         memory.take_in(block.queries[rows], block.first + rows.start)
         return whitened
@@ -226,18 +219,6 @@ def _witness(figures: Doubles) -> float:
 
 
 @njit(nogil=True)
-def _log_odds(figures: Doubles, expected: float) -> float:
-    """How much likelier than the text's confidence says an answer is right, as the logarithm of a factor on the odds.
-
-    Retrieval and memory learn in different ways. That they agree nearly as often as memory and text (less its habit, as
-    the memory has it) shows what the text alone does not see; that they agree less often shows a text that is too sure.
-    """
-    backed = min(max(figures[BACKED], 0.02), 0.98)
-    reached = min(max(_reached(figures, expected), 0.02), 0.98)
-    return BETTER + ODDS * (np.log(backed / (1 - backed)) - np.log(reached / (1 - reached)))
-
-
-@njit(nogil=True)
 def _learn(
     figures: Doubles,
     named: NDArray[np.intp],
@@ -247,18 +228,14 @@ def _learn(
     fitted: bool,
     expected: float,
     found: Doubles,
-    odds: Doubles,
 ) -> None:
     for image in range(len(named)):
-        odds[image] = _log_odds(figures, expected) if fitted else 0.0
         found[image] = _trust(figures, expected) * _witness(figures)
         recent = min(figures[SEEN], 200.0) + 20.0
         for_text, for_memory = (sides[image] == named[image]).mean(), (sides[image] == remembered[image]).mean()
         alike = 1.0 if unbiased_named[image] == remembered[image] else 0.0
         figures[FOR_TEXT] += (for_text - figures[FOR_TEXT]) / recent
         if fitted:
-            backed = 1.0 if sides[image, 1] == remembered[image] else 0.0
-            figures[BACKED] += (backed - figures[BACKED]) / recent
             figures[FOR_MEMORY] += (for_memory - figures[FOR_MEMORY]) / recent
             figures[ASKED] = min(figures[ASKED] + 1, 100.0)
             figures[ALIKE] += (alike - figures[ALIKE]) / figures[ASKED]

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import affinity
+from trimtab.engine.halves import TextHalves
 from trimtab.engine.state import Nothing, State
 from trimtab.engine.temper import TextTemper
 from trimtab.engine.wide import WideBank
@@ -45,6 +46,7 @@ class MCPState(State):
     temper: TextTemper | Nothing  # Nothing where the logit scale is the task's
     caches: ThreeCaches
     strength: PrototypeStrength  # unused where the prototype term is the paper's
+    halves: TextHalves | Nothing  # Nothing where the logit scale is the task's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,14 @@ class MCP(ThreeCacheMethod):
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
-        return MCPState(self.new_temper(task), self.new_caches(task), PrototypeStrength())
+        return MCPState(self.new_temper(task), self.new_caches(task), PrototypeStrength(), self.new_halves(task))
+
+    def step(self, image: Image, state: MCPState) -> dict[str, Array]:
+        """Take in the image and predict it; then it tells how sure answers should be."""
+        parts = super().step(image, state)
+        if isinstance(state.halves, TextHalves):
+            state.halves.take_in(image, parts["retrieval"])
+        return parts
 
     def observe(self, image: Image, state: MCPState) -> None:
         """Offer the image to the caches."""
@@ -92,13 +101,18 @@ class MCP(ThreeCacheMethod):
         return {"text": image.vote, "prototype": prototype[0], "retrieval": retrieval[0]}
 
     def walk(self, block: Block, state: MCPState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
-        """A block at once, in one compiled loop."""
+        """A block at once."""
         wide = isinstance(state.caches.bank, WideBank)
         if not self.writes_first or (wide and not learned.all()):
             return None
         state.open(block)
-        if wide:
-            return self._walk_wide(block, state)
+        parts = self._walk_wide(block, state) if wide else self._walk_compiled(block, state, learned)
+        if isinstance(state.halves, TextHalves):
+            state.halves.learn(block, slice(0, len(block)), parts["retrieval"], learned)
+        return parts
+
+    def _walk_compiled(self, block: Block, state: MCPState, learned: NDArray[np.bool_]) -> dict[str, Array]:
+        """One compiled loop over the images."""
         caches = state.caches
         prototype, retrieval = np.empty_like(block.logits), np.empty_like(block.logits)
         figures = Figures(caches.clarity.figures, state.strength.figures, *self.speech)

@@ -35,6 +35,7 @@ from trimtab.engine.alignment import Alignment
 from trimtab.engine.arrays import Array, Floats
 from trimtab.engine.block import Block, Image
 from trimtab.engine.equations import affinity, confident_views, entropy, normalized_entropy, softmax
+from trimtab.engine.halves import TextHalves
 from trimtab.engine.moving_text import RunningText
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, switch
@@ -82,6 +83,7 @@ class MCPPlusState(State):
     alignment: Alignment  # the gradient of L_align
     text: RunningText  # moves only with `evolve_text`
     strength: PrototypeStrength  # unused where the prototype term is the paper's
+    halves: TextHalves | Nothing  # Nothing where the logit scale is the task's
 
 
 class Answer(NamedTuple):
@@ -156,6 +158,7 @@ class MCPPlus(ThreeCacheMethod):
             alignment=Alignment(task.text_prototypes, self.temperature, one_sided=self.one_sided),
             text=RunningText(task.text_prototypes),
             strength=PrototypeStrength(),
+            halves=self.new_halves(task),
         )
 
     def items_left(self, state: MCPPlusState) -> None:
@@ -177,6 +180,8 @@ class MCPPlus(ThreeCacheMethod):
             self._write(image, state)
         if self.evolve_text:
             self._evolve(answer, state)
+        if isinstance(state.halves, TextHalves):
+            state.halves.take_in(image, answer.parts["retrieval"])
         return answer.parts
 
     def walk(self, block: Block, state: MCPPlusState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:
@@ -189,14 +194,17 @@ class MCPPlus(ThreeCacheMethod):
         prototyped = prototyped_by(state.text, state.prototypes, state.negatives, state.alignment)
         room, parts = room_for(block), parts_for(block)
         fixed = looks_of(block), self.rules, figures, prototyped, self._one_step, room, *parts
+        settles = self.align_weight > 0
         for first, last in stretches(learned):
             put_back = None if learned[first] else state.hold()  # the loop takes back what it has put into the bank
-            follow(room, state.prototypes, state.alignment, settles=self.align_weight > 0)
+            follow(room, state.prototypes, state.alignment, settles=settles)
             while first < last:
                 first = state.caches.bank.walk(walk, learned, *fixed, first, last)
-                follow(room, state.prototypes, state.alignment, settles=self.align_weight > 0)
+                follow(room, state.prototypes, state.alignment, settles=settles)
             if put_back is not None:
                 put_back()
+        if isinstance(state.halves, TextHalves):
+            state.halves.learn(block, slice(0, len(block)), parts[-1], learned)
         return dict(zip(self.parts, parts, strict=True))
 
     @cached_property
@@ -244,12 +252,10 @@ class MCPPlus(ThreeCacheMethod):
         support = self._prototype_term(moved_visual @ image.feature, state)
         logits = scale * (moved_text @ image.feature) + support - caches.penalties.at(image)
         voters = image.block.kept_features[image.row]
-        parts = {
-            "text": softmax(scale * (voters @ moved_text.T)).mean(axis=0),
-            "prototype": softmax(logits),  # Eq. 4
-            "retrieval": softmax(scale * caches.retrieved.at(image)),  # Eq. 3
-        }
-        return Answer({name: np.asarray(part, np.float32) for name, part in parts.items()}, moved_text)
+        prototype, retrieval = softmax(logits), softmax(scale * caches.retrieved.at(image))  # Eq. 4, Eq. 3
+        parts = softmax(scale * (voters @ moved_text.T)).mean(axis=0), prototype, retrieval
+        named = zip(self.parts, parts, strict=True)
+        return Answer({name: np.asarray(part, np.float32) for name, part in named}, moved_text)
 
     def gradients(self, image: Image, state: MCPPlusState) -> tuple[Floats, Floats]:
         """(C, d) each: the gradient of the joint loss at the residuals of the text and of the visual prototypes."""
@@ -259,14 +265,9 @@ class MCPPlus(ThreeCacheMethod):
         one_view = len(views) == 1
         kept = np.zeros(1, np.intp) if one_view else confident_views(entropy(softmax(logits)), self.view_fraction)
         slopes = np.float32(self.entropy_weight) * entropy_slopes(logits[kept])  # Eq. 7
-        return loss_gradients(
-            state,
-            views[kept],
-            image.logit_scale * slopes,
-            slopes * self._prototype_slopes(support[kept], state),
-            self.align_weight,
-            self.contrast_weight,
-        )
+        text_slopes, visual_slopes = image.logit_scale * slopes, slopes * self._prototype_slopes(support[kept], state)
+        weights = self.align_weight, self.contrast_weight
+        return loss_gradients(state, views[kept], text_slopes, visual_slopes, *weights)
 
     def _support(self, views: Array, image: Image, state: MCPPlusState) -> Array:
         """(V, C): what the unit prototypes say of each view."""

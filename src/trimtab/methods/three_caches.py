@@ -31,6 +31,7 @@ from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image, Query
 from trimtab.engine.clarity import Clarity
 from trimtab.engine.equations import normalized_entropy
+from trimtab.engine.halves import TextHalves
 from trimtab.engine.kernels import best_of, softmax_in_place
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import choice, number, number_or_none, slots, switch
@@ -216,17 +217,9 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
         """What the caches ask, as compiled loops take it; slot 0 holds the text prototype."""
         align = 1 + self.entropy_slots
         negative = align + self.align_slots
-        return Rules(
-            1,
-            align,
-            negative,
-            negative + self.negative_slots,
-            float(self.entropy_low),
-            float(self.entropy_high),
-            float(self.center_weight),
-            self.promotion,
-            self.query == "plain",
-        )
+        starts = 1, align, negative, negative + self.negative_slots
+        bounds = float(self.entropy_low), float(self.entropy_high), float(self.center_weight)
+        return Rules(*starts, *bounds, self.promotion, self.query == "plain")
 
     def new_caches(self, task: Task) -> "ThreeCaches":
         """Empty caches."""
@@ -235,6 +228,10 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
     def new_temper(self, task: Task) -> TextTemper | Nothing:
         """What finds the logit scale, if it is not the task's."""
         return TextTemper(task.logit_scale) if self.text_scale == "stream" else Nothing()
+
+    def new_halves(self, task: Task) -> TextHalves | Nothing:
+        """What says how sure answers should be, if the logit scale does not."""
+        return TextHalves(task.classes) if self.text_scale == "stream" else Nothing()
 
     def operations(self, size: Size) -> float:
         """Zero-shot of every view, the products with all items, the norms of Eq. 3 and the masks of the negatives."""

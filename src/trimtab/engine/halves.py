@@ -1,0 +1,138 @@
+"""How often answers will be right, from witnesses that need no label.
+
+Cut the features' dimensions in two. Each half has its own cosines with the texts, and with them an answer of its own.
+Halves err in different ways, so they agree where the text is good. Both have their habits (some names are near to every
+image), so the mean cosine over the images so far is taken off first: habits would agree whatever the image shows.
+Retrieval, which asks the images that are kept, is another witness of what the whole text says, less its habits.
+
+    odds(right) = (odds(the halves agree) * odds(text and retrieval agree)) ** AGREED * odds(stated) ** STATED
+
+where `stated` is the text's mean confidence at the logit scale that came with the encoder. All are means over the last
+images. docs/calibration.md has the study: where this is off, and by how much.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.block import Block, Image
+from trimtab.engine.compiled import njit
+from trimtab.engine.kernels import best_of
+from trimtab.engine.products import dot
+from trimtab.engine.state import OwnArrays
+
+AGREED, STATED = 0.8, 0.4  # exponents, between those that two halves of 18 stores prefer (docs/calibration.md)
+WINDOW, WARM_UP = 200.0, 20.0  # images that the agreements speak of; images' worth of doubt at the start
+HABIT_WINDOW = 2000.0  # images that a habit speaks of
+DOUBT = 0.5  # agreement before anything is known
+EXTREME = 0.02  # no share is taken to be nearer to 0 or 1 than this
+MANY = 250  # of C classes, one image in C / MANY is asked: half a text's products are not free
+
+SEEN, HALVES, RETRIEVED = range(3)  # places in the array of figures
+LEARNED = np.ones(1, np.bool_)  # of a single image
+NONE = np.zeros((0, 0), np.float32)  # products of an image that is not asked
+
+
+class TextHalves(OwnArrays):
+    """The habits of both halves, and three running figures."""
+
+    def __init__(self, classes: int) -> None:
+        self._every = max(1, classes // MANY)
+        self.habits = np.zeros((2, classes))  # mean cosines
+        self.figures = np.array([0.0, DOUBT, DOUBT])
+
+    def arrays(self) -> Arrays:
+        """Everything learned."""
+        return {"habits": self.habits, "figures": self.figures}
+
+    def learn(self, block: Block, rows: slice, retrieval: Array, learned: NDArray[np.bool_]) -> None:
+        """Say how sure the answers to some images of a block should be, and take in those that are `learned` (n,) from.
+
+        `retrieval` (n, C) is what the kept images say of them.
+        """
+        if block.sure is None or not learned.any():
+            return
+        every, figures = self._every, self.figures
+        text = block.task.text_prototypes if block.text is None else block.text
+        images, logits, scales, sure = (
+            block.queries[rows],
+            block.logits[rows],
+            block.logit_scales[rows],
+            block.sure[rows],
+        )
+        if len(learned) == 1:
+            half = _half_products_of_one(text, images[0]) if figures[SEEN] % every == 0 else NONE
+        else:
+            half_dim, asked = text.shape[1] // 2, np.flatnonzero(learned)[-int(figures[SEEN]) % every :: every]
+            half = images[asked, :half_dim] @ text[:, :half_dim].T
+        _learn(self.habits, figures, half, logits, scales, retrieval, learned, every, sure)
+
+    def take_in(self, image: Image, retrieval: Array) -> None:
+        """The same for one image; `retrieval` (C,) is what the kept images say of it."""
+        self.learn(image.block, slice(image.row, image.row + 1), retrieval[None], LEARNED)
+
+
+@njit(nogil=True)
+def _half_products_of_one(text: Array, image: Array) -> Array:
+    """(1, C): the image's products with the first half of the dimensions, as `products.row_products` has them."""
+    half, found = len(image) // 2, np.empty((1, len(text)), np.float32)
+    for c in range(len(text)):
+        found[0, c] = dot(text[c, :half], image[:half])
+    return found
+
+
+@njit(nogil=True)
+def _log_odds(share: float) -> float:
+    kept = min(max(share, EXTREME), 1 - EXTREME)
+    return np.log(kept / (1 - kept))
+
+
+@njit(nogil=True)
+def _named(half: Array, logits: Array, scale: float, habits: Doubles) -> tuple[int, int, int]:
+    """The classes that both halves and the whole name, less their habits."""
+    first, second, both = 0, 0, 0
+    highest_first, highest_second, highest_both = -np.inf, -np.inf, -np.inf
+    for c in range(len(half)):
+        one, other = half[c] - habits[0, c], logits[c] / scale - half[c] - habits[1, c]
+        if one > highest_first:
+            highest_first, first = one, c
+        if other > highest_second:
+            highest_second, second = other, c
+        if one + other > highest_both:
+            highest_both, both = one + other, c
+    return first, second, both
+
+
+@njit(nogil=True)
+def _learn(
+    habits: Doubles,
+    figures: Doubles,
+    half: Array,
+    logits: Array,
+    scales: Array,
+    retrieval: Array,
+    learned: NDArray[np.bool_],
+    every: int,
+    sure: Doubles,
+) -> None:
+    """`half` (m, C) has a row for every so many of the images that are learned from, all else for every image."""
+    asked = 0
+    for place in range(len(learned)):
+        if not learned[place]:
+            continue
+        agreed = _log_odds(figures[HALVES]) + _log_odds(figures[RETRIEVED])
+        sure[place] = 1 / (1 + np.exp(-AGREED * agreed - STATED * _log_odds(sure[place])))
+        if figures[SEEN] % every == 0:
+            before = np.floor(figures[SEEN] / every)
+            if before > 0:
+                first, second, both = _named(half[asked], logits[place], scales[place], habits)
+                step = 1 / (min(before, WINDOW) + WARM_UP)
+                figures[HALVES] += step * ((1.0 if first == second else 0.0) - figures[HALVES])
+                backed = 1.0 if best_of(retrieval[place]) == both else 0.0
+                figures[RETRIEVED] += step * (backed - figures[RETRIEVED])
+            share = 1 / min(before + 1, HABIT_WINDOW)
+            for c in range(len(habits[0])):
+                habits[0, c] += share * (half[asked, c] - habits[0, c])
+                habits[1, c] += share * (logits[place, c] / scales[place] - half[asked, c] - habits[1, c])
+            asked += 1
+        figures[SEEN] += 1
