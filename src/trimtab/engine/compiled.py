@@ -31,11 +31,17 @@ def code_for(function: Function, *arguments: Any) -> Function:
 
 
 def njit(**options: Any) -> Callable[[Function], Function]:
-    """The decorator `numba.njit(cache=True, **options)`."""
+    """The decorator `numba.njit(cache=True, **options)`.
+
+    What reorders sums (fastmath) goes into each caller. As functions of their own, callers would share whichever copy a
+    process has loaded first, and the copies differ in the last bits: a process that compiles would not equal the next.
+    """
 
     def compile_and_keep(function: Function) -> Function:
+        into_callers = "fastmath" in options
+
         def kept() -> Function:
-            return cast("Function", numba.njit(cache=True, **options)(function))
+            return cast("Function", numba.njit(cache=True, forceinline=into_callers, **options)(function))
 
         try:
             return kept()
@@ -45,7 +51,7 @@ def njit(**options: Any) -> Callable[[Function], Function]:
                 numba.config.CACHE_DIR = str(cache_folder("kernels"))  # for this function alone: it is decided here
                 return kept()
             except (RuntimeError, TrimtabError):
-                return cast("Function", numba.njit(**options)(function))
+                return cast("Function", numba.njit(forceinline=into_callers, **options)(function))
             finally:
                 numba.config.CACHE_DIR = before
 
