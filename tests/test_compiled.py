@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import trimtab
+from trimtab.engine.compiled import njit
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +45,10 @@ def test_a_read_only_installation_without_a_home_keeps_them_in_the_cache_folder(
 @pytest.mark.skipif(sys.platform == "win32", reason="homes are elsewhere")
 def test_with_no_place_at_all_each_process_compiles(read_only):
     assert resize_once(read_only, TRIMTAB_CACHE="/dev/null/nowhere") == "0"
+
+
+@pytest.mark.parametrize(("options", "into_callers"), [({"fastmath": {"reassoc"}}, True), ({}, False)])
+def test_sums_that_may_be_reordered_have_no_copy_that_callers_share(options, into_callers):
+    """What this keeps true, equal bits of the first and of later processes, takes minutes: tests.audit.cold_start."""
+    function = njit(nogil=True, **options)(lambda x: x)
+    assert function.targetoptions["forceinline"] == into_callers

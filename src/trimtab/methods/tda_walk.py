@@ -78,8 +78,8 @@ def _put_newest(
             break
         if bank.sources[label, slot] < bank.sources[label, oldest]:
             oldest = slot
-    itself = bool(row >= 0)
-    door.write(bank, readouts, visit, label, oldest, row, score, bank.queries[row], itself, payload)
+    query = bank.queries[row]
+    door.write(bank, readouts, visit, label, oldest, row, score, query, is_query=True, payload=payload)
 
 
 @njit(nogil=True)
