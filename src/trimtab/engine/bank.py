@@ -24,6 +24,7 @@ from trimtab.engine.arrays import Array, aligned_zeros
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import code_for
 from trimtab.engine.followers import Follower, Overwritten
+from trimtab.engine.products import shared_slot_products, worth_sharing
 from trimtab.errors import TrimtabError
 
 
@@ -105,8 +106,11 @@ class Bank:
             for readouts in self._readouts:
                 door.open_tables(slots, readouts)
         else:
+            shared = worth_sharing(self.features)
+            if shared:
+                shared_slot_products(self.features, self.occupied, block.queries[0], self.products)
             for readouts in self._readouts:
-                self._call(door.open_one, slots, readouts)
+                self._call(door.open_tables if shared else door.open_one, slots, readouts)
         for other in self._others:
             other.open()
 

@@ -6,7 +6,6 @@ with one matrix product. The images are then walked one at a time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
 from trimtab.engine.equations import confident_views, entropy, softmax
 from trimtab.engine.kernels import best_of, row_entropies, softmax_in_place
+from trimtab.engine.once import once
 from trimtab.engine.products import dot, row_products
 from trimtab.task import Task
 
@@ -83,7 +83,7 @@ class Block:
     def __iter__(self) -> Iterator["Image"]:
         return (Image(self, row) for row in range(len(self)))
 
-    @cached_property
+    @once
     def _cosines(self) -> Array:
         """(B, V, C): every view with every text prototype; made logits of in place by `_under_text`."""
         text = self.task.text_prototypes if self.text is None else self.text
@@ -104,7 +104,7 @@ class Block:
         if self._one_view and len(self) == 1 and self.text is None and "_cosines" not in vars(self):
             self._cosines = cosines.reshape(1, 1, -1).copy()
 
-    @cached_property
+    @once
     def _under_text(self) -> "_UnderText":
         """All that the text says of the plain views, in one pass."""
         cosines, count = self._cosines, len(self)
@@ -136,7 +136,7 @@ class Block:
         """(B, 3): what the temper knows after each image."""
         return self._under_text.tempered
 
-    @cached_property
+    @once
     def sure(self) -> Doubles | None:
         """(B,): how sure the answers up to each image should be on average; a method that knows better writes it here.
 
@@ -144,7 +144,7 @@ class Block:
         """
         return None if self.temper is None else self.tempered[:, -1].copy()
 
-    @cached_property
+    @once
     def view_entropies(self) -> Array:
         """(B, V): the entropy of each view's prediction."""
         count, views, classes = self.view_logits.shape
@@ -162,25 +162,25 @@ class Block:
         """Whether the plain view stands for an image."""
         return self.query == "plain" or self._one_view
 
-    @cached_property
+    @once
     def kept(self) -> NDArray[np.intp]:
         """(B, kept): the confident views, most confident first."""
         if self._one_view:
             return np.zeros((len(self), 1), dtype=np.intp)
         return confident_views(self.view_entropies, self.view_fraction)
 
-    @cached_property
+    @once
     def kept_features(self) -> Array:
         """(B, kept, d): the features of the confident views."""
         return self.views if self._one_view else np.take_along_axis(self.views, self.kept[:, :, None], axis=1)
 
-    @cached_property
+    @once
     def kept_logits(self) -> Array:
         """(B, kept, C): the logits of the confident views."""
         logits = self.view_logits
         return logits if self._one_view else np.take_along_axis(logits, self.kept[:, :, None], axis=1)
 
-    @cached_property
+    @once
     def vote(self) -> Array:
         """(B, C): the mean prediction of the confident views."""
         if self._one_view:
@@ -188,12 +188,12 @@ class Block:
         mean: Array = softmax(self.kept_logits).mean(axis=1)
         return mean
 
-    @cached_property
+    @once
     def vote_entropies(self) -> Array:
         """(B,): the entropy of the vote."""
         return self._under_text.entropies if self._one_view else entropy(self.vote)
 
-    @cached_property
+    @once
     def vote_labels(self) -> NDArray[np.intp]:
         """(B,): the class that the confident views vote for."""
         return self._under_text.labels if self._one_view else self.vote.argmax(axis=1)
@@ -203,12 +203,12 @@ class Block:
         """(B, C): the zero-shot prediction of the plain view."""
         return self._under_text.probabilities
 
-    @cached_property
+    @once
     def plain(self) -> Array:
         """(B, d): the plain views."""
         return np.ascontiguousarray(self.views[:, 0])
 
-    @cached_property
+    @once
     def queries(self) -> Array:
         """(B, d): the feature that stands for each image."""
         if self.asks_plain:
@@ -216,14 +216,16 @@ class Block:
         mean: Array = self.kept_features.mean(axis=1)
         return mean
 
-    @cached_property
+    @once
     def among(self) -> Array:
         """(B, B): the queries' products with each other."""
         if len(self) == 1:
-            return np.full((1, 1), dot(self.queries[0], self.queries[0]), np.float32)
+            one: Array = np.empty((1, 1), np.float32)
+            one[0, 0] = dot(self.queries[0], self.queries[0])
+            return one
         return self.queries @ self.queries.T
 
-    @cached_property
+    @once
     def logits(self) -> Array:
         """(B, C): the query against every text prototype."""
         if self.asks_plain:
@@ -231,17 +233,17 @@ class Block:
         mean: Array = self.kept_logits.mean(axis=1)
         return mean
 
-    @cached_property
+    @once
     def probabilities(self) -> Array:
         """(B, C): softmax of the query's logits."""
         return self._under_text.probabilities if self.asks_plain else softmax(self.logits)
 
-    @cached_property
+    @once
     def entropies(self) -> Array:
         """(B,): the entropy of the query's prediction."""
         return self._under_text.entropies if self.asks_plain else entropy(self.probabilities)
 
-    @cached_property
+    @once
     def labels(self) -> NDArray[np.intp]:
         """(B,): the query's zero-shot class."""
         return self._under_text.labels if self.asks_plain else self.logits.argmax(axis=1)

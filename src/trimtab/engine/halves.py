@@ -11,12 +11,14 @@ where `stated` is the text's mean confidence at the logit scale that came with t
 images. docs/calibration.md has the study: where this is off, and by how much.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
-from trimtab.engine.compiled import njit
+from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import best_of
 from trimtab.engine.products import dot
 from trimtab.engine.state import OwnArrays
@@ -30,7 +32,6 @@ MANY = 250  # of C classes, one image in C / MANY is asked: half a text's produc
 
 SEEN, HALVES, RETRIEVED = range(3)  # places in the array of figures
 LEARNED = np.ones(1, np.bool_)  # of a single image
-NONE = np.zeros((0, 0), np.float32)  # products of an image that is not asked
 
 
 class TextHalves(OwnArrays):
@@ -40,6 +41,7 @@ class TextHalves(OwnArrays):
         self._every = max(1, classes // MANY)
         self.habits = np.zeros((2, classes))  # mean cosines
         self.figures = np.array([0.0, DOUBT, DOUBT])
+        self._code: Callable[..., None] | None = None  # of the loop that takes in a single image
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -50,35 +52,24 @@ class TextHalves(OwnArrays):
 
         `retrieval` (n, C) is what the kept images say of them.
         """
-        if block.sure is None or not learned.any():
+        if block.sure is None:
             return
         every, figures = self._every, self.figures
         text = block.task.text_prototypes if block.text is None else block.text
-        images, logits, scales, sure = (
-            block.queries[rows],
-            block.logits[rows],
-            block.logit_scales[rows],
-            block.sure[rows],
-        )
+        images, sure = block.queries[rows], block.sure[rows]
+        said = block.logits[rows], block.logit_scales[rows], retrieval
         if len(learned) == 1:
-            half = _half_products_of_one(text, images[0]) if figures[SEEN] % every == 0 else NONE
+            given = (self.habits, figures, text, images, *said, learned, every, sure)
+            self._code = self._code or code_for(_learn_one, *given)
+            self._code(*given)
         else:
             half_dim, asked = text.shape[1] // 2, np.flatnonzero(learned)[-int(figures[SEEN]) % every :: every]
             half = images[asked, :half_dim] @ text[:, :half_dim].T
-        _learn(self.habits, figures, half, logits, scales, retrieval, learned, every, sure)
+            _learn(self.habits, figures, half, *said, learned, every, sure)
 
     def take_in(self, image: Image, retrieval: Array) -> None:
         """The same for one image; `retrieval` (C,) is what the kept images say of it."""
         self.learn(image.block, slice(image.row, image.row + 1), retrieval[None], LEARNED)
-
-
-@njit(nogil=True)
-def _half_products_of_one(text: Array, image: Array) -> Array:
-    """(1, C): the image's products with the first half of the dimensions, as `products.row_products` has them."""
-    half, found = len(image) // 2, np.empty((1, len(text)), np.float32)
-    for c in range(len(text)):
-        found[0, c] = dot(text[c, :half], image[:half])
-    return found
 
 
 @njit(nogil=True)
@@ -136,3 +127,25 @@ def _learn(
                 habits[1, c] += share * (logits[place, c] / scales[place] - half[asked, c] - habits[1, c])
             asked += 1
         figures[SEEN] += 1
+
+
+@njit(nogil=True)
+def _learn_one(
+    habits: Doubles,
+    figures: Doubles,
+    text: Array,
+    images: Array,
+    logits: Array,
+    scales: Array,
+    retrieval: Array,
+    learned: NDArray[np.bool_],
+    every: int,
+    sure: Doubles,
+) -> None:
+    """The same for a single image, whose products with a half of the text are found on the way, if they are asked."""
+    asked = figures[SEEN] % every == 0
+    half = np.empty((1, len(text) if asked else 0), np.float32)
+    dim = images.shape[1] // 2
+    for c in range(half.shape[1]):
+        half[0, c] = dot(text[c, :dim], images[0, :dim])
+    _learn(habits, figures, half, logits, scales, retrieval, learned, every, sure)

@@ -69,16 +69,17 @@ def refuse_bad_rows(features: FeatureRows, dim: int) -> None:
 
 
 def blocks(features: FeatureRows, dim: int, size: int, head: int = 0) -> Iterator[Array]:
-    """The stream in blocks (B, V, d) of unit rows; only one block at a time is in memory.
+    """The stream in blocks (B, V, d) of unit rows; each is written over by the next.
 
     The first has `head` images, if that is not 0, so that the others begin where somebody wants them to.
     """
     images, views = stream_shape(features, dim)
     arguments.whole("block", size, least=1)
+    room: Array = np.empty((min(size, images), views, dim), np.float32)  # fresh memory for each would cost twice the work
     first, last = 0, head or size
     while first < images:
         rows = np.asarray(features[first:last])
-        yield _unit(rows.reshape(len(rows), views, dim), first)
+        yield _unit(rows.reshape(len(rows), views, dim), first, room[: len(rows)])
         first, last = last, last + size
 
 
@@ -92,12 +93,12 @@ def _check_shape(shape: tuple[int, ...], dim: int) -> None:
         raise TrimtabError("An image needs at least one view; the features hold none.")
 
 
-def _unit(rows: np.ndarray[Any, Any], first: int) -> Array:
-    """Rows of length 1 in a new float32 array. NaN, infinity and zero vectors are refused."""
+def _unit(rows: np.ndarray[Any, Any], first: int, out: Array | None = None) -> Array:
+    """Rows of length 1 in float32, in `out` or a new array. NaN, infinity and zero vectors are refused."""
     if rows.dtype.kind not in "fiu":
         raise TrimtabError(f"Features must be numbers, not {rows.dtype}.")
     given = np.ascontiguousarray(rows, np.float32)
-    unit = np.empty_like(given)  # a copy: the caller's array is never changed or kept
+    unit = np.empty_like(given) if out is None else out  # a copy: the caller's array is never changed or kept
     dim = given.shape[-1]
     bad = _make_unit(given.reshape(-1, dim), np.float32(SHORTEST), unit.reshape(-1, dim))
     if bad >= 0:

@@ -3,9 +3,17 @@
 With no block to share them, every row is read once for one number, so memory is what counts. Rows are read one after
 the other, as a processor fetches ahead best, in two streams far apart, so that the image is read half as often: a sixth
 faster than one stream. Neighboring rows at once, as in a library's product of a matrix with a vector, take two to four
-times as long, and a second thread gains nothing. What breaks the order costs more than it saves: an empty slot among
-full ones is read, too, and so is an image that several caches hold.
+times as long. What breaks the order costs more than it saves: an empty slot among full ones is read, too, and so is an
+image that several caches hold.
+
+One core alone does not use all that memory gives. So where rows are many, they are cut into stretches, and a helping
+thread takes every stretch that it comes to before the caller does. If the other cores are busy it comes to none, and
+nobody waits for it. Which thread reads a stretch changes no bit.
 """
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 
@@ -14,6 +22,8 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 
 MOSTLY_FULL = np.float32(0.6)  # share of the slots in use from which on all are read
+MANY = 4_000_000  # numbers in all rows from which on a second thread helps: waking it takes 50 microseconds
+STRETCH = 500_000  # numbers that one of the two takes at a time
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -45,17 +55,27 @@ def two_dots(first: Array, second: Array, image: Array) -> tuple[np.float32, np.
 @njit(nogil=True)
 def slot_products(features: Array, occupied: Array, image: Array, out: Array) -> None:
     """(C, K, d), (d,) -> (C, K, 1); 0 for an empty slot."""
+    slot_products_between(features, occupied, image, out, 0, features.shape[0] * features.shape[1])
+
+
+@njit(nogil=True)
+def slot_products_between(
+    features: Array, occupied: Array, image: Array, out: Array, first: int, last: int
+) -> None:
+    """The same for a part of the slots: those first // 2 to last // 2, and as many half of all slots later."""
     rows, held, result = features.reshape(-1, features.shape[2]), occupied.reshape(-1), out.reshape(-1)
     half = len(rows) // 2
-    if _mostly_full(held):
-        for row in range(half):
+    here = slice(first // 2, last // 2)
+    if _mostly_full(held[here]) and _mostly_full(held[half:][here]):
+        for row in range(first // 2, last // 2):
             one, two = two_dots(rows[row], rows[row + half], image)
             result[row], result[row + half] = held[row] * one, held[row + half] * two
-        if len(rows) % 2:
-            result[-1] = held[-1] * dot(rows[-1], image)
     else:
-        for row in range(len(rows)):
+        for row in range(first // 2, last // 2):
             result[row] = dot(rows[row], image) if held[row] else np.float32(0)
+            result[row + half] = dot(rows[row + half], image) if held[row + half] else np.float32(0)
+    if last == len(rows) and last % 2:
+        result[-1] = held[-1] * dot(rows[-1], image)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -64,3 +84,37 @@ def _mostly_full(held: Array) -> bool:
     for slot in range(len(held)):
         count += held[slot]
     return bool(count > MOSTLY_FULL * len(held))
+
+
+def worth_sharing(features: Array) -> bool:
+    """Whether two threads are faster than one: rows are many, and there is a core and leave for a second thread."""
+    return features.size >= MANY and _has_help()
+
+
+def shared_slot_products(features: Array, occupied: Array, image: Array, out: Array) -> None:
+    """`slot_products`, by two threads."""
+    slots = features.shape[0] * features.shape[1]
+    size = max(2, STRETCH // features.shape[2] // 2 * 2)
+    starts = iter(range(0, slots, size))  # what one thread has taken, the other does not see
+
+    def take_stretches() -> None:
+        for start in starts:
+            slot_products_between(features, occupied, image, out, start, min(start + size, slots))
+
+    help_comes = _helper().submit(take_stretches)
+    take_stretches()
+    if not help_comes.cancel():
+        help_comes.result()
+
+
+@cache
+def _helper() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "trimtab-products")
+
+
+@cache
+def _has_help() -> bool:
+    """Whether this process may use a second core; who limits a library's threads to one means these, too."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    limits = (os.environ.get(name, "") for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"))
+    return cores > 1 and "1" not in limits

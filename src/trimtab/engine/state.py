@@ -4,7 +4,6 @@ Because a state is only arrays, saving, loading, copying and counting its memory
 """
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
+from trimtab.engine.once import once
 
 
 class State:
@@ -33,9 +33,19 @@ class State:
 
     def open(self, block: Block) -> None:
         """Make the similarities of a block's images with everything stored ready."""
+        for open_part in self._opened:
+            open_part(block)
+
+    @once
+    def _opened(self) -> list[Callable[[Block], None]]:
+        """What a block is opened for, of all parts. Asked at every step, so it is looked for once; as are the next."""
+        found: list[Callable[[Block], None]] = []
         for _, part in self._parts():
-            if isinstance(part, Bank | State):
-                part.open(block)
+            if isinstance(part, State) and type(part).open is State.open:
+                found += part._opened
+            elif isinstance(part, Bank | State):
+                found.append(part.open)
+        return found
 
     def hold(self) -> Callable[[], None]:
         """Remember everything; what is returned puts all of it back, bit for bit.
@@ -64,9 +74,9 @@ class State:
         for take_scale in self._scales:
             take_scale(block)
 
-    @cached_property
+    @once
     def _scales(self) -> list[Callable[[Block], None]]:
-        """What gives a block its logit scale, of all parts: asked at every step, so it is looked for once."""
+        """What gives a block its logit scale, of all parts."""
         found: list[Callable[[Block], None]] = []
         for _, part in self._parts():
             if isinstance(part, State) and not isinstance(part, OwnArrays):
@@ -83,9 +93,19 @@ class State:
 
     def count_block(self, block: Block) -> None:
         """A block was walked: tell the parts that count every image, learned from or not."""
+        for count in self._counted:
+            count(block)
+
+    @once
+    def _counted(self) -> list[Callable[[Block], None]]:
+        """What counts blocks, of all parts."""
+        found: list[Callable[[Block], None]] = []
         for _, part in self._parts():
-            if hasattr(part, "count_block"):
-                part.count_block(block)
+            if isinstance(part, State) and type(part).count_block is State.count_block:
+                found += part._counted
+            elif hasattr(part, "count_block"):
+                found.append(part.count_block)
+        return found
 
     def forget(self, positions: NDArray[np.int64]) -> int | None:
         """Let go of the items that came from these images; how many there were, None if no part can tell."""

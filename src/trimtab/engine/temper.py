@@ -22,6 +22,7 @@ FIRST_SPREAD = 2.0  # deviation of the first image's logits over the classes: a 
 SLOPE = 3.0  # a step in log scale per difference in confidence: near Newton's
 
 SEEN, LOG_SCALE, STATED = range(3)  # places in the array of figures
+ONE = np.ones(1, np.bool_)  # a single image, which counts
 
 
 class TextTemper(OwnArrays):
@@ -47,8 +48,9 @@ class TextTemper(OwnArrays):
         Text that is mixed into images makes the text sure of them: where a guard refuses them, they must not count.
         """
         scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 3))
-        counts = np.ones(len(cosines), np.bool_) if counted is None else counted
-        _scales(np.ascontiguousarray(cosines), counts, self.figures, self.stated_scale, scales, after)
+        if counted is None:
+            counted = ONE if len(cosines) == 1 else np.ones(len(cosines), np.bool_)
+        _scales(np.ascontiguousarray(cosines), counted, self.figures, self.stated_scale, scales, after)
         return scales, after
 
     def take_in(self, image: Image) -> None:
