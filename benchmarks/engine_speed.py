@@ -78,7 +78,7 @@ def measure(classes: int, views: int) -> Row:
 
 def bare_products(stream: Stream, coming: Array) -> None:
     """The matrix products that the work needs, and nothing else."""
-    slots = stream.state.caches.bank.features.reshape(-1, DIM)
+    slots = stream.state.caches.bank.all_rows
     text = stream.task.text_prototypes
     for first in range(0, len(coming), BLOCK):
         block = coming[first : first + BLOCK]

@@ -20,12 +20,12 @@ def items(stream: Stream, section: str) -> Iterator[tuple[int, Array, float, Arr
     bank = held.bank
     span = bank.sections[section]
     for label, slot in np.argwhere(bank.occupied[:, span] > 0):
-        plausible = np.zeros(len(bank.features), np.float32)
+        plausible = np.zeros(len(bank.occupied), np.float32)
         if section == "negative":
             penalties = held.penalties
             plausible[penalties.marked[label, slot, : penalties.counts[label, slot]]] = 0.5
         where = (int(label), int(span.start + slot))
-        yield where[0], bank.features[where], float(bank.scores[where]), plausible
+        yield where[0], bank.item(*where), float(bank.scores[where]), plausible
 
 
 def cache(stream: Stream, section: str) -> Cache:

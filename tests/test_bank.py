@@ -71,9 +71,9 @@ def test_a_held_bank_takes_its_writes_back_and_its_followers_with_it(walk):
     plausible = np.array([0.3, 0.3, 0.2, 0.2], np.float32)
     bank.offer("first", 1, images[0], 0.5)
     bank.offer("second", 1, images[1], 0.5, payload=plausible)
-    arrays = {**bank.arrays(), **against.arrays(), "products": bank.products}
+    arrays = {**bank.arrays(), **against.arrays()}
     before = {name: array.copy() for name, array in arrays.items()}
-    tables = [means.at(images[9]), against.at(images[9]), means.present.copy()]
+    tables = [means.at(images[9]), against.at(images[9]), means.present.copy(), bank.similarities(images[9])]
 
     put_back = bank.hold()
     bank.offer("first", 3, images[4], 0.1)  # the only item of its class
@@ -85,7 +85,8 @@ def test_a_held_bank_takes_its_writes_back_and_its_followers_with_it(walk):
 
     for name, array in arrays.items():
         assert np.array_equal(array, before[name]), name
-    for table, found in zip(tables, [means.at(images[9]), against.at(images[9]), means.present], strict=True):
+    now = [means.at(images[9]), against.at(images[9]), means.present, bank.similarities(images[9])]
+    for table, found in zip(tables, now, strict=True):
         np.testing.assert_allclose(found, table, atol=1e-6)
     assert not bank.held
 

@@ -221,7 +221,8 @@ def test_items_that_neighbors_contradict_lose_their_place(cones):
     stream = MCP().start(task, Guard(gap=0.0, strange=0.0))
     stream.run(images[:250])
     bank, among_ones = stream.state.caches.bank, unit_rows(images[labels == 1].mean(axis=0))
-    bank.features[4, 1], bank.sources[4, 1], bank.scores[4, 1] = among_ones, 3, 0  # of class 1, held under class 4
+    bank.rows.features[bank.rows.places[4, 1]] = among_ones  # of class 1, held under class 4
+    bank.sources[4, 1], bank.scores[4, 1] = 3, 0
     stream.run(images[250:256])
     assert not (bank.features[4] @ among_ones > 0.9999).any()
     assert stream.watch.events[1] >= 1

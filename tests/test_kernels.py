@@ -1,12 +1,14 @@
 """Each compiled loop against a plain NumPy twin."""
 
+import os
+import threading
+
 import numba
 import numpy as np
 import pytest
 
-from trimtab.engine import kernels, lanes
+from trimtab.engine import kernels, lanes, products
 from trimtab.engine.block import scaled_softmax
-from trimtab.engine.products import slot_products
 
 CLASSES, SLOTS, IMAGES, DIM = 5, 7, 9, 6
 
@@ -23,7 +25,9 @@ def stored(request):
     items *= occupied[:, :, None]
     products = np.einsum("ckd,bd->ckb", items, images)
     gram = np.einsum("ckd,cld->ckl", items, items)
-    return items, images, occupied, products, gram
+    # Where the products of a slot lie is any order: here, the last slot's come first.
+    at = np.arange(CLASSES * SLOTS, dtype=np.int32)[::-1].reshape(CLASSES, SLOTS).copy()
+    return items, images, occupied, (products.reshape(-1, IMAGES)[::-1].copy(), at), products, gram
 
 
 def table():
@@ -88,10 +92,10 @@ def test_scaled_softmax(views):
 
 @pytest.mark.parametrize("first_image", [0, 4, IMAGES - 1])
 def test_mean_products(stored, first_image):
-    items, images, occupied, products, _ = stored
+    items, images, occupied, lying, _, _ = stored
     out = table()
     present = np.zeros(CLASSES, np.bool_)
-    lanes.mean_products(products, occupied, 1, 6, 0, CLASSES, first_image, IMAGES, out, present)
+    lanes.mean_products(*lying, occupied, 1, 6, 0, CLASSES, first_image, IMAGES, out, present)
     assert (present == (occupied[:, 1:6].sum(axis=1) > 0)).all()
     counts = occupied[:, 1:6].sum(axis=1, keepdims=True)
     expected = (items[:, 1:6].sum(axis=1) / np.maximum(counts, 1)) @ images.T
@@ -101,9 +105,9 @@ def test_mean_products(stored, first_image):
 
 @pytest.mark.parametrize("first_image", [0, 4, IMAGES - 1])
 def test_affinity_sums(stored, first_image):
-    _, _, occupied, products, _ = stored
+    _, _, occupied, lying, products, _ = stored
     out = table()
-    lanes.affinity_sums(products, occupied, 1, 6, np.float32(3), np.float32(8), 0, CLASSES, first_image, IMAGES, out)
+    lanes.affinity_sums(*lying, occupied, 1, 6, np.float32(3), np.float32(8), 0, CLASSES, first_image, IMAGES, out)
     weights = 3 * np.exp(-8 * (1 - products[:, 1:6])) * occupied[:, 1:6, None]
     np.testing.assert_allclose(out[:, first_image:], weights.sum(axis=1)[:, first_image:], rtol=1e-5)
 
@@ -111,9 +115,9 @@ def test_affinity_sums(stored, first_image):
 @pytest.mark.parametrize("first_image", [0, IMAGES - 1])
 @pytest.mark.parametrize("beta", [0.0, 5.5, 300.0])
 def test_retrieval_cosines(stored, beta, first_image):
-    items, images, occupied, products, gram = stored
+    items, images, occupied, lying, _, gram = stored
     out = table()
-    lanes.retrieval_cosines(products, occupied, gram, 6, np.float32(beta), 0, CLASSES, first_image, IMAGES, out)
+    lanes.retrieval_cosines(*lying, occupied, gram, 6, np.float32(beta), 0, CLASSES, first_image, IMAGES, out)
     assert np.isnan(out[:, :first_image]).all()
     for c in range(CLASSES):
         for j in range(first_image, IMAGES):
@@ -125,16 +129,16 @@ def test_retrieval_cosines(stored, beta, first_image):
 
 
 def test_only_the_named_class_is_written(stored):
-    _, _, occupied, products, gram = stored
+    _, _, occupied, lying, _, gram = stored
     out = table()
-    lanes.retrieval_cosines(products, occupied, gram, 6, np.float32(5.5), 2, 3, 4, IMAGES, out)
+    lanes.retrieval_cosines(*lying, occupied, gram, 6, np.float32(5.5), 2, 3, 4, IMAGES, out)
     written = ~np.isnan(out)
     assert written[2, 4:].all()
     assert written.sum() == IMAGES - 4
 
 
 def test_penalties_are_added_and_taken_back(stored):
-    _, _, occupied, products, _ = stored
+    _, _, occupied, lying, products, _ = stored
     random = np.random.default_rng(3)
     counts = random.integers(0, 4, size=(CLASSES, 2)).astype(np.int32)
     marked = np.stack([random.permutation(CLASSES)[:4] for _ in range(CLASSES * 2)]).reshape(CLASSES, 2, 4)
@@ -146,9 +150,9 @@ def test_penalties_are_added_and_taken_back(stored):
                 expected[target] += strength
     out = np.zeros((CLASSES, IMAGES), np.float32)
     arguments = (marked.astype(np.int32), counts, 0, CLASSES, 0, 2, 0, IMAGES, out)
-    lanes.add_penalties(products, occupied, 5, np.float32(0.5), np.float32(2), *arguments)
+    lanes.add_penalties(*lying, occupied, 5, np.float32(0.5), np.float32(2), *arguments)
     np.testing.assert_allclose(out, expected, atol=1e-6)
-    lanes.add_penalties(products, occupied, 5, np.float32(-0.5), np.float32(2), *arguments)
+    lanes.add_penalties(*lying, occupied, 5, np.float32(-0.5), np.float32(2), *arguments)
     np.testing.assert_allclose(out, 0, atol=1e-6)
 
 
@@ -160,39 +164,63 @@ def test_one_image_reads_out_what_it_does_in_a_block():
     occupied[:, 0] = 1
     items *= occupied[:, :, None]
     images = random.normal(size=(IMAGES, DIM)) / 4
-    products = np.einsum("ckd,bd->ckb", items, images).astype(np.float32)
+    products = np.einsum("ckd,bd->ckb", items, images).astype(np.float32).reshape(-1, IMAGES)
     gram = np.einsum("ckd,cld->ckl", items, items).astype(np.float32)
     marked = random.integers(0, classes, (classes, 2, 4)).astype(np.int32)
     counts = random.integers(0, 5, (classes, 2)).astype(np.int32)
 
+    at = np.arange(classes * SLOTS, dtype=np.int32).reshape(classes, SLOTS)
+
     def read_out(some, first, last):
-        images = some.shape[2]
+        images = some.shape[1]
         mean, affinity, retrieved = np.full((3, classes, images), np.nan, np.float32)
         against, present, span = np.zeros((classes, images), np.float32), np.zeros(classes, np.bool_), (first, last)
-        lanes.mean_products(some, occupied, 1, 5, *span, 0, images, mean, present)
-        lanes.affinity_sums(some, occupied, 1, 4, np.float32(3), np.float32(8), *span, 0, images, affinity)
-        lanes.retrieval_cosines(some, occupied, gram, 5, np.float32(5.5), *span, 0, images, retrieved)
+        lanes.mean_products(some, at, occupied, 1, 5, *span, 0, images, mean, present)
+        lanes.affinity_sums(some, at, occupied, 1, 4, np.float32(3), np.float32(8), *span, 0, images, affinity)
+        lanes.retrieval_cosines(some, at, occupied, gram, 5, np.float32(5.5), *span, 0, images, retrieved)
         weights = np.float32(0.5), np.float32(2), marked, counts
-        lanes.add_penalties(some, occupied, 5, *weights, *span, 0, 2, 0, images, against)
+        lanes.add_penalties(some, at, occupied, 5, *weights, *span, 0, 2, 0, images, against)
         return [mean, affinity, retrieved, against, present[:, None].repeat(images, axis=1)]
 
     for first, last in ((0, classes), (33, 34), (3, 68)):
         block = read_out(products, first, last)
         for image in (0, IMAGES - 1):
-            alone = read_out(np.ascontiguousarray(products[:, :, image : image + 1]), first, last)
+            alone = read_out(np.ascontiguousarray(products[:, image : image + 1]), first, last)
             for found, expected in zip(alone, block, strict=True):
                 np.testing.assert_allclose(found[:, 0], expected[:, image], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("classes", [1, 4, 7])
-def test_products_of_one_image_with_every_slot(classes):
-    """Full, half empty and empty classes, in pairs and alone; what an empty slot holds does not count."""
-    random = np.random.default_rng(classes)
-    items, image = random.normal(size=(classes, SLOTS, 33)).astype(np.float32), random.normal(size=33)
-    image = image.astype(np.float32)
-    occupied = np.ones((classes, SLOTS), np.float32)
-    occupied[: classes // 2, 2] = 0
-    occupied[-1, 3:] = 0
-    out = np.full((classes, SLOTS, 1), np.nan, np.float32)
-    slot_products(items, occupied, image, out)
-    np.testing.assert_allclose(out[:, :, 0], occupied * (items @ image), rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize("count", [1, 2, 7, 100, 101])
+def test_products_of_one_image_with_all_rows(count, monkeypatch):
+    """By one thread or by two, in pairs and the last alone: the same bits."""
+    random = np.random.default_rng(count)
+    rows, image = random.normal(size=(count, 33)).astype(np.float32), random.normal(size=33).astype(np.float32)
+    out = np.full((2, count), np.nan, np.float32)
+    products.pair_products(rows, image, out[0], 0, count)
+    np.testing.assert_allclose(out[0], rows @ image, rtol=1e-5, atol=1e-5)
+    monkeypatch.setattr(products, "STRETCH", 10 * 33)
+    for _ in range(20):
+        out[1] = np.nan
+        products.shared_pair_products(rows, image, out[1])
+        assert np.array_equal(out[0], out[1])
+
+
+def test_a_second_thread_that_has_no_time_keeps_nobody_waiting(monkeypatch):
+    asked = threading.Event()
+    products._helper().submit(asked.wait)  # it is busy with something else
+    rows, out = np.ones((50, 8), np.float32), np.zeros(50, np.float32)
+    monkeypatch.setattr(products, "STRETCH", 32)
+    products.shared_pair_products(rows, rows[0], out)
+    asked.set()
+    assert (out == 8).all()
+
+
+def test_a_second_thread_helps_only_where_it_may(monkeypatch):
+    many, few = np.broadcast_to(np.float32(0), (products.MANY, 1)), np.zeros((4, 4), np.float32)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    for limit, helps in ((None, True), ("2", True), ("1", False)):
+        monkeypatch.setenv("OMP_NUM_THREADS", limit or "")
+        products._has_help.cache_clear()
+        assert products.worth_sharing(many) == helps
+        assert not products.worth_sharing(few)
+    products._has_help.cache_clear()

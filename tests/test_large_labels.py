@@ -72,8 +72,8 @@ def test_what_changes_between_blocks_is_multiplied_again(both):
     fresh = stream.copy()
     assert np.array_equal(stream.run(features[100:]).probabilities, fresh.run(features[100:]).probabilities)
     held = bank.used[: bank.used_rows] > 0
-    exact = bank.rows[: bank.used_rows][held] @ bank.open_block.queries[-1]
-    assert np.allclose(bank.products[: bank.used_rows, :, -1][held], exact, atol=1e-5)
+    exact = bank.slots[: bank.used_rows][held] @ bank.open_block.queries[-1]
+    assert np.allclose(bank.by_class[: bank.used_rows, :, -1][held], exact, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", [MCP(), TDA()], ids=lambda method: method.name)

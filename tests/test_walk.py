@@ -94,7 +94,7 @@ def test_a_single_image_finds_the_products_that_a_block_finds() -> None:
         (block,) = stream._blocks(features[149:])
         stream.state.open(block)
         expected = np.einsum("ckd,d->ck", bank.features, block.queries[0])
-        np.testing.assert_allclose(bank.products[:, :, 0], expected, atol=1e-6)
+        np.testing.assert_allclose(bank.similarities(block[0]), expected, atol=1e-6)
         (alone,) = stream._blocks(features[149:])  # which has to multiply with the text itself
         stream.state.scale_logits(alone)
         np.testing.assert_array_equal(block.logits, alone.logits)

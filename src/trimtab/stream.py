@@ -254,7 +254,7 @@ class Stream(Learner):
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
         """A stream that continues where the saved one stopped, bit for bit.
 
-        A state of the two formats before loads, too; what it lacks begins anew. The task must be the one it was saved
+        A state of the formats 2 to 5 loads, too; what it lacks begins anew. The task must be the one it was saved
         with. `method` is needed only for a method that trimtab does not know.
         """
         file = arguments.place("path", path)
@@ -280,5 +280,7 @@ class Stream(Learner):
         if {n: (a.shape, a.dtype) for n, a in live.items()} != {n: (a.shape, a.dtype) for n, a in arrays.items()}:
             raise TrimtabError(f"{path} does not hold the arrays that {method.name} keeps; save the state again.")
         fill(live, arrays)
+        if not all(bank.is_sound() for bank in stream.state.banks()):
+            raise TrimtabError(f"{path} names items that it does not hold; save the state again.")
         stream.note = saved.note
         return stream

@@ -3,7 +3,8 @@
 A bank holds K slots for each of C classes. Every cache-based method needs nothing of them but inner products: with the
 image at hand and among the items of one class. Both are kept exact here at little cost:
 
-* `open` computes the products of a whole block of images with all slots in one matrix product;
+* an item lies in one row, however many slots hold it (pool.py);
+* `open` computes the products of a whole block of images with all items in one matrix product;
 * when image j is written into a slot, the products of the images after j with that slot are their products with j,
   which the block's own product already holds. So walking a block gives the same numbers as one image at a time;
 * the Gram matrix of a class gains a row that is already known: the image's own products with that class's slots.
@@ -12,7 +13,7 @@ What a method makes of the products of one class is a read-out (readouts.py). Re
 when it opens; a write recomputes those of the written class for the images that follow, and only those.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,15 @@ from numpy.typing import NDArray
 
 from trimtab import arguments
 from trimtab.engine import door, tables
-from trimtab.engine.arrays import Array, aligned_zeros
+from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import code_for
 from trimtab.engine.followers import Follower, Overwritten
-from trimtab.engine.products import shared_slot_products, worth_sharing
+from trimtab.engine.pool import NOWHERE, USED, lay_down, new_rows, release
+from trimtab.engine.products import shared_pair_products, worth_sharing
 from trimtab.errors import TrimtabError
+
+ALL = slice(None)
 
 
 class Bank:
@@ -54,7 +58,7 @@ class Bank:
             arguments.whole(f"sections[{name!r}]", size, least=0)
             self.sections[name] = slice(slots, slots + size)
             slots += size
-        self.features: Array = aligned_zeros((classes, slots, dim))
+        self.rows = new_rows(classes, slots, dim, anchors)  # the items, and which slots hold them
         self.scores: Array = np.zeros((classes, slots), np.float32)  # what admission compares; lower is better
         self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
         self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
@@ -65,23 +69,28 @@ class Bank:
         self._lifetime = arguments.whole("lifetime", lifetime, least=0)
         self._closed = np.zeros(1, np.bool_)
         if anchors is not None:
-            self.features[:, 0] = anchors
             self.occupied[:, 0] = 1
             self.gram[:, 0, 0] = np.einsum("cd,cd->c", anchors, anchors)
-        # The same by row, for followers: a class has a row of its own here, and in a wide bank once it is written.
-        self.rows, self.grams, self.used = self.features, self.gram, self.occupied
-        self.products: Array = np.zeros((classes, slots, 0), np.float32)  # (C, K, B), of the open block
+        # The same for followers: a class has its place here, and in a wide bank once it is written.
+        self.grams, self.used = self.gram, self.occupied
+        # Of the open block: (N + SPARE, B), by row; slot by slot where the block is a single image. `at` says where.
+        self.products: Array = np.zeros((len(self.rows.features), 0), np.float32)
+        self.at = self.rows.places
+        self._by_slot = np.arange(classes * slots, dtype=np.int32).reshape(classes, slots)
         self._block: Block | None = None  # the open one
         self._readouts: list[tables.ReadOuts] = []  # the followers that have a table, for blocks of the last one's size
         self._others: list[Follower] = []  # those that have none
         self._followers: list[Follower] = []
-        self._overwritten: list[Overwritten] | None = None  # while the bank is held
+        self._overwritten: list[tuple[Any, ...]] | None = None  # while the bank is held
         self._arrived = self.arrivals  # then, what they were before
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved."""
         return {
-            "features": self.features,
+            "features": self.rows.features[: self.rows.places.size],
+            "places": self.rows.places,
+            "holders": self.rows.holders,
+            "row_figures": self.rows.figures,
             "scores": self.scores,
             "sources": self.sources,
             "occupied": self.occupied,
@@ -98,27 +107,30 @@ class Bank:
     def open(self, block: Block) -> None:
         """Compute the products of a block's images with every slot and with each other."""
         self._block = block
-        if self.products.shape[2] != len(block) or not self._readouts:
+        if self.products.shape[1] != len(block) or not self._readouts:
             self._make_room(len(block))
+        self.rows.newest[:] = NOWHERE
         self._compiled = slots = self._slots_of(block)
+        used = self.rows.features[: self.rows.figures[USED]]
         if len(block) > 1:
-            np.matmul(self._flat_features, block.queries.T, out=self._flat_products)
+            np.matmul(used, block.queries.T, out=self.products[: len(used)])
             for readouts in self._readouts:
                 door.open_tables(slots, readouts)
         else:
-            shared = worth_sharing(self.features)
-            if shared:
-                shared_slot_products(self.features, self.occupied, block.queries[0], self.products)
+            multiply = door.open_one
+            if worth_sharing(used):
+                shared_pair_products(used, block.queries[0], self._by_row)
+                multiply = door.open_one_multiplied
             for readouts in self._readouts:
-                self._call(door.open_tables if shared else door.open_one, slots, readouts)
+                self._call(multiply, slots, readouts, self._by_row)
         for other in self._others:
             other.open()
 
     def _make_room(self, images: int) -> None:
         """For blocks of a size; kept from one to the next, because fresh memory costs as much as the sums."""
-        self.products = np.empty((*self.features.shape[:2], images), np.float32)
-        self._flat_features = self.features.reshape(-1, self.features.shape[2])
-        self._flat_products = self.products.reshape(-1, images)
+        self.products = np.empty((len(self.rows.features), images), np.float32)
+        self.at = self.rows.places if images > 1 else self._by_slot
+        self._by_row: Array = np.empty(len(self.products), np.float32)  # products of a single image
         for follower in self._followers:
             follower.make_room()
         found = [(follower, follower.compiled()) for follower in self._followers]
@@ -126,7 +138,7 @@ class Bank:
         self._others = [follower for follower, table in found if table is None]
         self._codes: dict[Callable[..., Any], Callable[..., Any]] = {}  # compiled loops, for blocks of this size
         if len(self._readouts) == 1:
-            self._visit = tables.room_for_a_visit(self.features, self._readouts[0])
+            self._visit = tables.room_for_a_visit(self.occupied.shape[1], self._readouts[0])
 
     @property
     def readouts(self) -> tables.ReadOuts:
@@ -149,10 +161,6 @@ class Bank:
             code = self._codes[loop] = code_for(loop, *arguments)
         return code(*arguments)
 
-    def place_of(self, label: int) -> int:
-        """The row of a class."""
-        return label
-
     @property
     def held(self) -> bool:
         """Whether writes are being remembered, to be taken back."""
@@ -169,18 +177,31 @@ class Bank:
     def _put_back(self) -> None:
         overwritten, self._overwritten = self._overwritten or [], None
         self.arrivals[:] = self._arrived
-        for label, slot, row, feature, products, gram, score, source, occupied, birth in reversed(overwritten):
-            place = self.place_of(label)
+        rows = self.rows
+        for label, slot, row, before, figures, newest, feature, products, gram, *rest in reversed(overwritten):
             for follower in self._followers:
                 follower.replacing(label, slot, row)
-            self.rows[place, slot], self.products[place, slot, row:] = feature, products
-            self.grams[place, slot] = gram
-            self.grams[place, :, slot] = gram
-            self.scores[label, slot], self.sources[label, slot] = score, source
-            self.occupied[label, slot] = self.used[place, slot] = occupied
-            self.births[label, slot] = birth
+            after, rows.places[label, slot] = rows.places[label, slot], before
+            rows.holders[after] -= 1
+            if rows.holders[after] == 0:
+                rows.features[after] = 0
+            if before != NOWHERE:
+                rows.features[before] = feature
+                rows.holders[before] += 1
+            rows.figures[:], rows.newest[:] = figures, newest
+            if self.at[label, slot] != NOWHERE:
+                self.products[self.at[label, slot], row:] = products
+            self.gram[label, slot] = gram
+            self.gram[label, :, slot] = gram
+            self._put_back_facts(label, slot, *rest)
             for follower in self._followers:
                 follower.restored(label, slot, row)
+
+    def _put_back_facts(
+        self, label: int, slot: int, score: np.float32, source: np.int64, occupied: np.float32, birth: np.int64
+    ) -> None:
+        self.scores[label, slot], self.sources[label, slot] = score, source
+        self.occupied[label, slot], self.births[label, slot] = occupied, birth
 
     def drop(self, gone: NDArray[np.bool_]) -> None:
         """Take items out, (C, K); those behind them in their section move up. Open a block before going on."""
@@ -192,8 +213,8 @@ class Bank:
                 stay = np.flatnonzero((self.occupied[label, span] > 0) & ~gone[label, span]) + span.start
                 slots[span.start : span.start + len(stay)] = stay
             empty = slots < 0
-            arrays = (self.features, 0), (self.scores, 0), (self.sources, -1), (self.occupied, 0), (self.births, 0)
-            for array, nothing in arrays:
+            self._move_items(label, slots)
+            for array, nothing in ((self.scores, 0), (self.sources, -1), (self.occupied, 0), (self.births, 0)):
                 array[label] = array[label][slots]
                 array[label][empty] = nothing
             self.gram[label] = self.gram[label][slots][:, slots]
@@ -201,6 +222,14 @@ class Bank:
             self.gram[label][:, empty] = 0
             for follower in self._followers:
                 follower.moved(label, slots)
+
+    def _move_items(self, label: int, slots: NDArray[np.int64]) -> None:
+        """Let each slot of a class hold what `slots` held; -1: nothing. What none holds any longer goes."""
+        before = self.rows.places[label].copy()
+        self.rows.places[label] = np.where(slots < 0, NOWHERE, before[slots])
+        for gone in set(range(len(slots))) - set(slots.tolist()):
+            if before[gone] != NOWHERE:
+                release(self.rows, int(before[gone]))
 
     def place(self, label: int, feature: Array, position: int) -> None:
         """Give a class an item that is known to be of it, between two blocks: in the first section, and it stays there.
@@ -214,14 +243,59 @@ class Bank:
             return
         free = self.free_slot(section, label)
         slot = self.worst_slot(section, label) if free is None else free
-        self.features[label, slot] = feature
+        self._lay_down(label, slot, np.ascontiguousarray(feature, np.float32))
         self.scores[label, slot], self.sources[label, slot], self.occupied[label, slot] = 0, position, 1
         self.births[label, slot] = self.arrivals[label]
-        products = self.features[label] @ feature
+        products = self.items(label) @ feature
         self.gram[label, slot] = products
         self.gram[label, :, slot] = products
         for follower in self._followers:
             follower.moved(label, np.arange(self.occupied.shape[1]))
+
+    def _lay_down(self, label: int, slot: int, feature: Array) -> None:
+        lay_down(self.rows, label, slot, feature, NOWHERE)
+
+    @property
+    def features(self) -> Array:
+        """(C, K, d): copies of what all slots hold; zeros for an empty one."""
+        return self.items_of(range(len(self.occupied)))
+
+    def item(self, label: int, slot: int) -> Array:
+        """(d,): a copy of what a slot holds; zeros if it is empty."""
+        return self.items(label, slice(slot, slot + 1))[0]
+
+    def items(self, label: int, slots: slice = ALL) -> Array:
+        """(k, d): copies of what some slots of a class hold; zeros for an empty one."""
+        return self.items_of([label], slots)[0]
+
+    def items_of(self, labels: Sequence[int], slots: slice = ALL) -> Array:
+        """(n, k, d): the same for several classes."""
+        numbers = self.row_numbers(labels)[:, slots]
+        return np.where(numbers[:, :, None] == NOWHERE, np.float32(0), self.all_rows[numbers])
+
+    def row_numbers(self, labels: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n, K): where in `all_rows` the items of some classes lie; -1 for an empty slot."""
+        return self.rows.places[np.asarray(labels, np.int64)].astype(np.int64)
+
+    @property
+    def all_rows(self) -> Array:
+        """(rows, d): the items as they lie."""
+        return self.rows.features
+
+    def is_sound(self) -> bool:
+        """Whether slots and rows fit together; those of a file that somebody has made need not."""
+        rows, held = self.rows, self.rows.places != NOWHERE
+        places = rows.places[held]
+        if places.size and not 0 <= places.min() <= places.max() < len(rows.holders):
+            return False
+        counted = np.bincount(places, minlength=len(rows.holders))
+        in_use = np.flatnonzero(counted)
+        used, free = (int(in_use[-1]) + 1 if len(in_use) else 0), int(np.argmin(np.append(counted, 0) > 0))
+        return (
+            np.array_equal(rows.holders, counted)
+            and np.array_equal(held, self.occupied > 0)
+            and rows.figures.tolist() == [used, free]
+        )
 
     def positions(self) -> set[int]:
         """Positions in the stream of the images that have items here."""
@@ -250,12 +324,13 @@ class Bank:
 
     def _slots_of(self, block: Block) -> tables.Slots:
         return tables.Slots(
-            self.features,
+            self.rows,
             self.scores,
             self.sources,
             self.occupied,
             self.gram,
             self.products,
+            self.at,
             block.queries,
             block.among,
             block.first,
@@ -270,9 +345,15 @@ class Bank:
         self.arrivals[label] += clear
         self._closed[0] = self._lifetime > 0 and not clear
 
+    @property
+    def products_with_anchors(self) -> Array:
+        """(C,): a single image's products with slot 0 of each class; of a larger block, nothing of use."""
+        return self.products[: self.occupied.size : self.occupied.shape[1], 0]
+
     def similarities(self, image: Image) -> Array:
         """(C, K): the image's inner products with every slot as it is now; 0 for empty slots."""
-        return self.products[:, :, self.row(image)]
+        found = self.products[self.at, self.row(image)]
+        return np.where(self.rows.places == NOWHERE, np.float32(0), found)
 
     def write(
         self,
@@ -294,24 +375,29 @@ class Bank:
         for follower in self._followers:
             follower.replacing(label, slot, row)
         item = image.feature if feature is None else np.ascontiguousarray(feature, np.float32)
-        door.put_item(self.compiled(), label, slot, row, len(image.block), np.float32(score), item, feature is None)
+        facts = np.float32(score), item, feature is None, NOWHERE
+        door.put_item(self.compiled(), label, slot, row, len(image.block), *facts)
         for follower in self._followers:
             follower.written(label, slot, row, payload)
 
-    def _held_by(self, label: int, slot: int, row: int) -> Overwritten:
-        place = self.place_of(label)
+    def _held_by(self, label: int, slot: int, row: int) -> tuple[Any, ...]:
+        rows, place = self.rows, int(self.rows.places[label, slot])
         return Overwritten(
             label,
             slot,
             row,
-            self.rows[place, slot].copy(),
-            self.products[place, slot, row:].copy(),
-            self.grams[place, slot].copy(),
-            self.scores[label, slot],
-            self.sources[label, slot],
-            self.occupied[label, slot],
-            self.births[label, slot],
+            place,
+            rows.figures.copy(),
+            rows.newest.copy(),
+            rows.features[place].copy(),
+            self.products[self.at[label, slot], row:].copy(),
+            self.gram[label, slot].copy(),
+            *self._facts_of(label, slot),
         )
+
+    def _facts_of(self, label: int, slot: int) -> tuple[np.float32, np.int64, np.float32, np.int64]:
+        where = label, slot
+        return self.scores[where], self.sources[where], self.occupied[where], self.births[where]
 
     def count(self, section: str, label: int) -> int:
         """How many items a class holds in a section."""
@@ -337,7 +423,7 @@ class Bank:
         """Where an item of this score may go: a free slot, one of an item past its time, else a strictly worse one."""
         span = self.sections[section]
         slot = door.slot_for_lower(self.compiled(), label, span.start, span.stop, np.float32(score))
-        return None if slot == door.NOWHERE else slot
+        return None if slot == NOWHERE else slot
 
     def offer(
         self, section: str, label: int, image: Image, score: float, *, payload: Array | None = None

@@ -13,10 +13,9 @@ import numpy as np
 from trimtab.engine import lanes
 from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
-from trimtab.engine.products import dot, slot_products
+from trimtab.engine.pool import NOWHERE, USED, lay_down
+from trimtab.engine.products import dot, pair_products
 from trimtab.engine.tables import Affinities, Means, Penalties, ReadOuts, Retrieved, Slots, Visit
-
-NOWHERE = -1  # instead of a slot
 
 
 @njit(nogil=True)
@@ -46,17 +45,27 @@ def slot_for_lower(bank: Slots, label: int, start: int, stop: int, score: np.flo
 
 @njit(nogil=True)
 def put_item(
-    bank: Slots, label: int, slot: int, row: int, last: int, score: np.float32, feature: Array, is_query: bool
+    bank: Slots,
+    label: int,
+    slot: int,
+    row: int,
+    last: int,
+    score: np.float32,
+    feature: Array,
+    is_query: bool,
+    spare: int,
 ) -> None:
     """Put an item into a slot: the block's image `row` itself (`is_query`), or another feature of it.
 
-    The products of the block's images from `row` to `last` with it become known.
+    The products of the block's images from `row` to `last` with it become known. It lies in the row `spare`, if that is
+    not NOWHERE, and what the slot held stays where it is.
     """
-    features, products = bank.features[label], bank.products[label]
-    target = products[slot]
-    stored = features[slot]
-    for k in range(len(stored)):
-        stored[k] = feature[k]
+    rows, products = bank.rows, bank.products
+    if spare == NOWHERE:
+        lay_down(rows, label, slot, feature, bank.first + row if is_query else NOWHERE)
+    else:
+        rows.features[spare], rows.places[label, slot] = feature, spare
+    target = products[bank.at[label, slot]]
     if is_query:
         known = bank.among[row]
         for lane in range(row, last):
@@ -65,8 +74,11 @@ def put_item(
         for lane in range(row, last):
             target[lane] = dot(bank.queries[lane], feature)
     gram = bank.gram[label]
-    for other in range(len(features)):
-        product = products[other, row] if is_query else dot(features[other], feature)
+    for other in range(len(gram)):
+        place = rows.places[label, other]
+        product = np.float32(0)
+        if place != NOWHERE:
+            product = products[bank.at[label, other], row] if is_query else dot(rows.features[place], feature)
         gram[slot, other] = product
         gram[other, slot] = product
     bank.scores[label, slot] = score
@@ -78,7 +90,7 @@ def put_item(
 @njit(nogil=True)
 def open_tables(bank: Slots, readouts: ReadOuts) -> None:
     """Compute what every class reads out to every image of a block that was just opened."""
-    classes, _, images = bank.products.shape
+    classes, images = len(bank.at), bank.products.shape[1]
     _read_means(bank, readouts.means, 0, classes, 0, images)
     _read_affinities(bank, readouts.affinities, 0, classes, 0, images)
     _read_retrieved(bank, readouts.retrieved, 0, classes, 0, images)
@@ -88,9 +100,19 @@ def open_tables(bank: Slots, readouts: ReadOuts) -> None:
 
 
 @njit(nogil=True)
-def open_one(bank: Slots, readouts: ReadOuts) -> None:
-    """The same for a block of one image, whose products with every slot come first."""
-    slot_products(bank.features, bank.occupied, bank.queries[0], bank.products)
+def open_one(bank: Slots, readouts: ReadOuts, by_row: Array) -> None:
+    """The same for a block of one image, whose products with the rows in use come first."""
+    rows = bank.rows.features[: bank.rows.figures[USED]]
+    pair_products(rows, bank.queries[0], by_row, 0, len(rows))
+    open_one_multiplied(bank, readouts, by_row)
+
+
+@njit(nogil=True)
+def open_one_multiplied(bank: Slots, readouts: ReadOuts, by_row: Array) -> None:
+    """The same where its products with the rows in use are known: slot by slot, 0 for an empty one, they are read."""
+    places, by_slot = bank.rows.places.reshape(-1), bank.products.reshape(-1)
+    for slot in range(len(places)):
+        by_slot[slot] = by_row[places[slot]] if places[slot] != NOWHERE else np.float32(0)
     open_tables(bank, readouts)
 
 
@@ -108,16 +130,16 @@ def write(
     payload: Array,
 ) -> None:
     """Put an item into a slot, over whatever it held, and keep the read-outs true for the images from `row` on."""
-    last = bank.products.shape[2]
+    last, spare = bank.products.shape[1], NOWHERE
     if not visit.learned[row]:
-        last = row + 1
+        last, spare = row + 1, len(bank.rows.holders) + visit.writes[0]
         _remember(bank, readouts, visit, label, slot, row)
     penalties = readouts.penalties
     item = slot - penalties.start
     negative = penalties.start <= slot < penalties.stop
     if negative:
         _speak(bank, penalties, label, label + 1, item, item + 1, row, last, -penalties.alpha)
-    put_item(bank, label, slot, row, last, score, feature, is_query)
+    put_item(bank, label, slot, row, last, score, feature, is_query, spare)
     if readouts.means.start <= slot < readouts.means.stop:
         _read_means(bank, readouts.means, label, label + 1, row, last)
     if readouts.affinities.start <= slot < readouts.affinities.stop:
@@ -155,9 +177,9 @@ def _remember(bank: Slots, readouts: ReadOuts, visit: Visit, label: int, slot: i
     visit.writes[0] += 1
     place, numbers = visit.places[at], visit.numbers[at]
     place[0], place[1], place[2], place[3] = label, slot, bank.sources[label, slot], bank.births[label, slot]
+    place[4] = bank.rows.places[label, slot]
     numbers[0], numbers[1] = bank.scores[label, slot], bank.occupied[label, slot]
-    numbers[2] = bank.products[label, slot, row]
-    visit.features[at] = bank.features[label, slot]
+    numbers[2] = bank.products[bank.at[label, slot], row] if bank.at[label, slot] != NOWHERE else np.float32(0)
     visit.grams[at] = bank.gram[label, slot]
     if len(readouts.means.present) > 0:
         visit.present[at] = readouts.means.present[label]
@@ -176,12 +198,14 @@ def take_back(bank: Slots, readouts: ReadOuts, visit: Visit, row: int) -> None:
     while visit.writes[0] > 0:
         visit.writes[0] -= 1
         at = visit.writes[0]
-        label, slot, source, birth = visit.places[at]
+        label, slot, source, birth, place = visit.places[at]
         bank.sources[label, slot], bank.births[label, slot] = source, birth
         score, occupied, product = visit.numbers[at]
         bank.scores[label, slot], bank.occupied[label, slot] = score, occupied
-        bank.products[label, slot, row] = product
-        bank.features[label, slot] = visit.features[at]
+        bank.rows.features[bank.rows.places[label, slot]] = 0
+        bank.rows.places[label, slot] = place
+        if bank.at[label, slot] != NOWHERE:
+            bank.products[bank.at[label, slot], row] = product
         bank.gram[label, slot] = visit.grams[at]
         bank.gram[label, :, slot] = visit.grams[at]
         if len(readouts.means.present) > 0:
@@ -197,6 +221,7 @@ def _read_means(bank: Slots, means: Means, first_class: int, last_class: int, ro
     if len(means.table) > 0:
         lanes.mean_products(
             bank.products,
+            bank.at,
             bank.occupied,
             means.start,
             means.stop,
@@ -216,6 +241,7 @@ def _read_affinities(
     if len(affinities.table) > 0:
         lanes.affinity_sums(
             bank.products,
+            bank.at,
             bank.occupied,
             affinities.start,
             affinities.stop,
@@ -234,6 +260,7 @@ def _read_retrieved(bank: Slots, retrieved: Retrieved, first_class: int, last_cl
     if len(retrieved.table) > 0:
         lanes.retrieval_cosines(
             bank.products,
+            bank.at,
             bank.occupied,
             bank.gram,
             retrieved.stop,
@@ -272,6 +299,7 @@ def _speak(
     """Let negative items speak against the classes they mark; a negative alpha takes it back."""
     lanes.add_penalties(
         bank.products,
+        bank.at,
         bank.occupied,
         penalties.start,
         alpha,

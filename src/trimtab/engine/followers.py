@@ -40,6 +40,9 @@ class Overwritten(NamedTuple):
     label: int
     slot: int
     row: int
+    place: int  # the row of its item, or NOWHERE
+    figures: NDArray[np.int64]  # of the rows
+    newest: NDArray[np.int64]
     feature: Array
     products: Array
     gram: Array

@@ -75,7 +75,7 @@ def blocks(features: FeatureRows, dim: int, size: int, head: int = 0) -> Iterato
     """
     images, views = stream_shape(features, dim)
     arguments.whole("block", size, least=1)
-    room: Array = np.empty((min(size, images), views, dim), np.float32)  # fresh memory for each would cost twice the work
+    room: Array = np.empty((min(size, images), views, dim), np.float32)  # fresh memory costs more than the work
     first, last = 0, head or size
     while first < images:
         rows = np.asarray(features[first:last])

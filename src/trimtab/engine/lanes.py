@@ -1,12 +1,12 @@
 """Read-outs of a block: one number per class and image, from the image's inner products with the class's slots.
 
 The loops run over the images of a block innermost, so that the compiler turns them into vector instructions; the images
-are "lanes" here. A block of one image has none, and goes its own way (single.py). The tests compare each with a plain
-NumPy twin.
+are "lanes" here. A block of one image has none, and goes its own way (single.py): its products lie slot by slot. The
+tests compare each with a plain NumPy twin.
 
-Shapes: products (C, K, B); occupied (C, K); gram (C, K, K); out (C, B). Each writes out[first_class:last_class,
-first_image:last_image] only: all when a block begins, one class's remaining images when it is written, a single
-image's when what it writes is to be taken back.
+Shapes: products (n, B), of which `at` (C, K) says where each slot's are; occupied (C, K); gram (C, K, K); out (C, B).
+Each writes out[first_class:last_class, first_image:last_image] only: all when a block begins, one class's remaining
+images when it is written, a single image's when what it writes is to be taken back.
 """
 
 import numpy as np
@@ -21,6 +21,7 @@ from trimtab.engine.kernels import VECTORIZE, exp
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def mean_products(
     products: Array,
+    at: NDArray[np.int32],
     occupied: Array,
     start: int,
     stop: int,
@@ -35,8 +36,8 @@ def mean_products(
 
     present (C,) gets whether the class has any.
     """
-    if products.shape[2] == 1:
-        flat = products.reshape(products.shape[:2])
+    if products.shape[1] == 1:
+        flat = products[: at.size].reshape(at.shape)
         single.mean_products(flat, occupied, start, stop, first_class, last_class, out.reshape(-1), present)
         return
     for c in range(first_class, last_class):
@@ -46,7 +47,7 @@ def mean_products(
         for k in range(start, stop):
             if occupied[c, k]:
                 count += np.float32(1)
-                row = products[c, k, first_image:last_image]
+                row = products[at[c, k], first_image:last_image]
                 for lane in range(len(row)):
                     result[lane] += row[lane]
         present[c] = count > 0
@@ -58,6 +59,7 @@ def mean_products(
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def affinity_sums(
     products: Array,
+    at: NDArray[np.int32],
     occupied: Array,
     start: int,
     stop: int,
@@ -70,8 +72,8 @@ def affinity_sums(
     out: Array,
 ) -> None:
     """sum_i alpha exp(-beta (1 - <f, x_i>)) over the class's items in slots start..stop."""
-    if products.shape[2] == 1:
-        flat = products.reshape(products.shape[:2])
+    if products.shape[1] == 1:
+        flat = products[: at.size].reshape(at.shape)
         single.affinity_sums(flat, occupied, start, stop, alpha, beta, first_class, last_class, out.reshape(-1))
         return
     for c in range(first_class, last_class):
@@ -79,7 +81,7 @@ def affinity_sums(
         result[:] = 0
         for k in range(start, stop):
             if occupied[c, k]:
-                row = products[c, k, first_image:last_image]
+                row = products[at[c, k], first_image:last_image]
                 for lane in range(len(row)):
                     result[lane] += alpha * exp(beta * (row[lane] - np.float32(1)))
 
@@ -87,6 +89,7 @@ def affinity_sums(
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def retrieval_cosines(
     products: Array,
+    at: NDArray[np.int32],
     occupied: Array,
     gram: Array,
     stop: int,
@@ -103,8 +106,8 @@ def retrieval_cosines(
     class's Gram matrix G. Weights are taken relative to the largest one, which the normalization cancels, so that no
     beta makes them vanish.
     """
-    if products.shape[2] == 1:
-        flat = products.reshape(products.shape[:2])
+    if products.shape[1] == 1:
+        flat = products[: at.size].reshape(at.shape)
         single.retrieval_cosines(flat, occupied, gram, stop, beta, first_class, last_class, out.reshape(-1))
         return
     lanes = last_image - first_image
@@ -124,12 +127,12 @@ def retrieval_cosines(
         numerator[:] = 0
         squared[:] = 0
         for i in range(count):
-            row = products[c, used[i], first_image:last_image]
+            row = products[at[c, used[i]], first_image:last_image]
             for lane in range(lanes):
                 highest[lane] = max(highest[lane], row[lane])
         for i in range(count):
             k = used[i]
-            row = products[c, k, first_image:last_image]
+            row = products[at[c, k], first_image:last_image]
             own = weights[i]
             half = np.float32(0.5) * gram[c, k, k]
             for lane in range(lanes):
@@ -151,6 +154,7 @@ def retrieval_cosines(
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def add_penalties(
     products: Array,
+    at: NDArray[np.int32],
     occupied: Array,
     start: int,
     alpha: np.float32,
@@ -169,8 +173,8 @@ def add_penalties(
 
     marked (C, n, M) class numbers of which counts (C, n) are in use; the items stand in slots start..start + n.
     """
-    if products.shape[2] == 1:
-        flat, table = products.reshape(products.shape[:2]), out.reshape(-1)
+    if products.shape[1] == 1:
+        flat, table = products[: at.size].reshape(at.shape), out.reshape(-1)
         spans = first_class, last_class, first_item, last_item
         single.add_penalties(flat, occupied, start, alpha, beta, marked, counts, spans, table)
         return
@@ -179,7 +183,7 @@ def add_penalties(
         for item in range(first_item, last_item):
             if not occupied[c, start + item]:
                 continue
-            row = products[c, start + item, first_image:last_image]
+            row = products[at[c, start + item], first_image:last_image]
             for lane in range(len(row)):
                 strengths[lane] = alpha * exp(beta * (row[lane] - np.float32(1)))
             for i in range(counts[c, item]):

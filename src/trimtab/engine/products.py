@@ -3,8 +3,7 @@
 With no block to share them, every row is read once for one number, so memory is what counts. Rows are read one after
 the other, as a processor fetches ahead best, in two streams far apart, so that the image is read half as often: a sixth
 faster than one stream. Neighboring rows at once, as in a library's product of a matrix with a vector, take two to four
-times as long. What breaks the order costs more than it saves: an empty slot among full ones is read, too, and so is an
-image that several caches hold.
+times as long, and skipping rows costs more than it saves: so what is not needed must not lie there (pool.py).
 
 One core alone does not use all that memory gives. So where rows are many, they are cut into stretches, and a helping
 thread takes every stretch that it comes to before the caller does. If the other cores are busy it comes to none, and
@@ -21,7 +20,6 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE
 
-MOSTLY_FULL = np.float32(0.6)  # share of the slots in use from which on all are read
 MANY = 4_000_000  # numbers in all rows from which on a second thread helps: waking it takes 50 microseconds
 STRETCH = 500_000  # numbers that one of the two takes at a time
 
@@ -53,53 +51,28 @@ def two_dots(first: Array, second: Array, image: Array) -> tuple[np.float32, np.
 
 
 @njit(nogil=True)
-def slot_products(features: Array, occupied: Array, image: Array, out: Array) -> None:
-    """(C, K, d), (d,) -> (C, K, 1); 0 for an empty slot."""
-    slot_products_between(features, occupied, image, out, 0, features.shape[0] * features.shape[1])
-
-
-@njit(nogil=True)
-def slot_products_between(
-    features: Array, occupied: Array, image: Array, out: Array, first: int, last: int
-) -> None:
-    """The same for a part of the slots: those first // 2 to last // 2, and as many half of all slots later."""
-    rows, held, result = features.reshape(-1, features.shape[2]), occupied.reshape(-1), out.reshape(-1)
+def pair_products(rows: Array, image: Array, out: Array, first: int, last: int) -> None:
+    """(n, d), (d,) -> (n,) for a part of the rows: first // 2 to last // 2, and as many half of all rows later."""
     half = len(rows) // 2
-    here = slice(first // 2, last // 2)
-    if _mostly_full(held[here]) and _mostly_full(held[half:][here]):
-        for row in range(first // 2, last // 2):
-            one, two = two_dots(rows[row], rows[row + half], image)
-            result[row], result[row + half] = held[row] * one, held[row + half] * two
-    else:
-        for row in range(first // 2, last // 2):
-            result[row] = dot(rows[row], image) if held[row] else np.float32(0)
-            result[row + half] = dot(rows[row + half], image) if held[row + half] else np.float32(0)
+    for row in range(first // 2, last // 2):
+        out[row], out[row + half] = two_dots(rows[row], rows[row + half], image)
     if last == len(rows) and last % 2:
-        result[-1] = held[-1] * dot(rows[-1], image)
+        out[last - 1] = dot(rows[last - 1], image)
 
 
-@njit(fastmath=VECTORIZE, nogil=True)
-def _mostly_full(held: Array) -> bool:
-    count = np.float32(0)
-    for slot in range(len(held)):
-        count += held[slot]
-    return bool(count > MOSTLY_FULL * len(held))
-
-
-def worth_sharing(features: Array) -> bool:
+def worth_sharing(rows: Array) -> bool:
     """Whether two threads are faster than one: rows are many, and there is a core and leave for a second thread."""
-    return features.size >= MANY and _has_help()
+    return rows.size >= MANY and _has_help()
 
 
-def shared_slot_products(features: Array, occupied: Array, image: Array, out: Array) -> None:
-    """`slot_products`, by two threads."""
-    slots = features.shape[0] * features.shape[1]
-    size = max(2, STRETCH // features.shape[2] // 2 * 2)
-    starts = iter(range(0, slots, size))  # what one thread has taken, the other does not see
+def shared_pair_products(rows: Array, image: Array, out: Array) -> None:
+    """`pair_products` of all rows, by two threads."""
+    size = max(2, STRETCH // rows.shape[1] // 2 * 2)
+    starts = iter(range(0, len(rows), size))  # what one thread has taken, the other does not see
 
     def take_stretches() -> None:
         for start in starts:
-            slot_products_between(features, occupied, image, out, start, min(start + size, slots))
+            pair_products(rows, image, out, start, min(start + size, len(rows)))
 
     help_comes = _helper().submit(take_stretches)
     take_stretches()

@@ -1,5 +1,7 @@
 """Prototypes: the mean feature of each class's items, as a unit vector and a length."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -7,6 +9,7 @@ from trimtab import arguments
 from trimtab.engine.arrays import Array
 from trimtab.engine.bank import Bank
 from trimtab.engine.compiled import njit
+from trimtab.engine.pool import NOWHERE
 from trimtab.engine.products import dot
 
 
@@ -19,7 +22,7 @@ class Prototypes:
     def __init__(self, bank: Bank, slots: slice) -> None:
         arguments.instance("bank", bank, Bank, "a Bank")
         arguments.instance("slots", slots, slice, "a section of a bank, as in bank.sections['name']")
-        classes, _, dim = bank.features.shape
+        classes, dim = len(bank.occupied), bank.all_rows.shape[1]
         self.units: Array = np.zeros((classes, dim), np.float32)
         self.lengths: Array = np.zeros(classes, np.float32)  # 0: the class holds nothing
         self._bank, self._slots = bank, slots
@@ -61,21 +64,20 @@ class Prototypes:
         return labels
 
     def _renew(self, label: int) -> None:
-        items = np.ascontiguousarray(self._bank.features[label, self._slots])
-        held = np.ascontiguousarray(self._bank.occupied[label, self._slots])
-        self.lengths[label] = renew_one(items, held, self.units[label])
+        places = self._bank.row_numbers([label])[0, self._slots]
+        self.lengths[label] = renew_one(self._bank.all_rows, places, self.units[label])
 
 
 @njit(nogil=True, error_model="numpy")
-def renew_one(items: Array, held: Array, unit: Array) -> np.float32:
-    """The mean of a class's items (K, d) that are `held` (K,), made unit in place; its length."""
+def renew_one(rows: Array, places: NDArray[np.integer[Any]], unit: Array) -> np.float32:
+    """The mean of a class's items, which lie at `places` (K,) of the rows (n, d), made unit in place; its length."""
     for k in range(len(unit)):
         unit[k] = 0
     count = np.float32(0)
-    for slot in range(len(items)):
-        if held[slot]:
+    for slot in range(len(places)):
+        if places[slot] != NOWHERE:
             count += np.float32(1)
-            _add(items[slot], unit)
+            _add(rows[places[slot]], unit)
     if count == 0:
         return np.float32(0)
     _divide(unit, count)  # v_c

@@ -37,8 +37,7 @@ class ReadOut:
 
     def make_room(self) -> None:
         """Room for the images of a new block."""
-        classes, _, images = self._bank.products.shape
-        self._table = np.empty((classes, images), np.float32)
+        self._table = np.empty((len(self._bank.occupied), self._bank.products.shape[1]), np.float32)
 
     def compiled(self) -> tables.ReadOut | None:
         """As compiled loops take it, which compute the whole table when a block opens."""
@@ -80,7 +79,7 @@ class MeanProducts(ReadOut):
 
     def __init__(self, bank: Bank, slots: slice) -> None:
         super().__init__(bank, slots)
-        self.present = np.zeros(len(bank.features), np.bool_)  # the classes that have items, since the block opened
+        self.present = np.zeros(len(bank.occupied), np.bool_)  # the classes that have items, since the block opened
 
     def compiled(self) -> tables.Means:
         """As compiled loops take it."""
@@ -95,6 +94,7 @@ class MeanProducts(ReadOut):
         bank, slots = self._bank, self._slots
         lanes.mean_products(
             bank.products,
+            bank.at,
             bank.occupied,
             slots.start,
             slots.stop,
@@ -123,6 +123,7 @@ class AffinitySums(ReadOut):
         bank, slots = self._bank, self._slots
         lanes.affinity_sums(
             bank.products,
+            bank.at,
             bank.used,
             slots.start,
             slots.stop,
@@ -154,6 +155,7 @@ class RetrievalCosines(ReadOut):
         bank = self._bank
         lanes.retrieval_cosines(
             bank.products,
+            bank.at,
             bank.used,
             bank.grams,
             self._slots.stop,
@@ -176,7 +178,7 @@ class NegativePenalties:
     """
 
     def __init__(self, bank: Bank, slots: slice, alpha: float, beta: float, mask_low: float, mask_high: float) -> None:
-        classes, count = len(bank.features), slots.stop - slots.start
+        classes, count = len(bank.occupied), slots.stop - slots.start
         most = classes if mask_low <= 0 else min(classes, int(1 / mask_low) + 1)
         self.marked = np.zeros((classes, count, most), np.int32)
         self.counts = np.zeros((classes, count), np.int32)
@@ -216,13 +218,13 @@ class NegativePenalties:
     def of(self, features: Array) -> Array:
         """(V, C): the same for features (V, d) that stand for no image of the block: an image's other views."""
         bank, slots = self._bank, self._slots
-        classes, _, dim = bank.features.shape
-        count = slots.stop - slots.start
-        products = bank.features[:, slots].reshape(classes * count, dim) @ features.T
+        classes, count = len(bank.occupied), slots.stop - slots.start
+        items = bank.items_of(range(classes), slots)
         table = np.zeros((classes, len(features)), np.float32)
         lanes.add_penalties(
-            products.reshape(classes, count, len(features)),
-            bank.occupied[:, slots],
+            items.reshape(classes * count, features.shape[1]) @ features.T,
+            np.arange(classes * count, dtype=np.int32).reshape(classes, count),
+            np.ascontiguousarray(bank.occupied[:, slots]),
             0,
             self._alpha,
             self._beta,
@@ -240,8 +242,7 @@ class NegativePenalties:
 
     def make_room(self) -> None:
         """Room for the images of a new block."""
-        classes, _, images = self._bank.products.shape
-        self._table = np.empty((classes, images), np.float32)
+        self._table = np.empty((len(self._bank.occupied), self._bank.products.shape[1]), np.float32)
 
     def open(self) -> None:
         """Nothing: the bank has computed the table."""
@@ -288,6 +289,7 @@ class NegativePenalties:
     def _add(self, first: int, last: int, first_item: int, last_item: int, first_image: int, sign: int) -> None:
         lanes.add_penalties(
             self._bank.products,
+            self._bank.at,
             self._bank.used,
             self._slots.start,
             np.float32(sign) * self._alpha,

@@ -1,9 +1,10 @@
-"""States of the three formats before, as this version reads them.
+"""States of the four formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
 A snapshot that a guard keeps (`good.*`) holds the same arrays; it was a single one, and is now the first of a ring.
-What streams no longer keep (`GONE`, `SHRUNK`) is left out. Nothing else is mended: what differs otherwise is refused.
+What streams no longer keep (`GONE`, `SHRUNK`) is left out. Items lay slot by slot; now slots know where their items lie
+(`LIES`). Nothing else is mended: what differs otherwise is refused.
 """
 
 from typing import Any
@@ -15,7 +16,7 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = (2, 3, 4)  # the formats that are read beside the present one
+BEFORE = (2, 3, 4, 5)  # the formats that are read beside the present one
 
 NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
@@ -40,6 +41,10 @@ GROWN = (TEMPER, WINDOW)
 # Arrays that have lost a place at their end: how often retrieval sided with the memory (methods/keel.py).
 SHRUNK = (".reputation.figures",)
 
+# Where the items of a bank lie (engine/pool.py): each slot's in a row of its own, in the order of the slots.
+ITEMS, OCCUPIED = ".bank.features", ".bank.occupied"
+LIES = (".bank.places", ".bank.holders", ".bank.row_figures")
+
 GOOD = "good."  # what the names of the arrays in a snapshot begin with
 ITSELF = 0.999  # an item as near as this to a text is the text, which some banks hold beside the images
 FEW = 512  # items to find the text's mean confidence on
@@ -54,6 +59,7 @@ def upgraded_guard(parameters: dict[str, Any]) -> dict[str, Any]:
 def upgraded_arrays(method: str, task: Task, saved: Arrays, start: Arrays) -> Arrays:
     """A state's arrays, completed; `start` are those of a new stream of the same method, task and guard."""
     found = {name: array for name, array in saved.items() if name not in GONE}
+    found |= _where_items_lie(saved, start)
     new = NEW | NEW_OF_METHOD.get(method, set())
     for name, live in start.items():
         plain = name.removeprefix(GOOD)
@@ -63,6 +69,8 @@ def upgraded_arrays(method: str, task: Task, saved: Arrays, start: Arrays) -> Ar
                 found[name] = begins
             continue
         array = saved[name]
+        if name.replace(ITEMS, LIES[0]) in start and name.endswith(ITEMS) and array.ndim >= 3:
+            array = array.reshape(*array.shape[:-3], -1, array.shape[-1])
         if name != plain and array.ndim == live.ndim - 1:
             array = array[None]
         was = (*live.shape[:-1], live.shape[-1] - 1)
@@ -71,6 +79,26 @@ def upgraded_arrays(method: str, task: Task, saved: Arrays, start: Arrays) -> Ar
         if plain.endswith(SHRUNK) and array.shape == (*live.shape[:-1], live.shape[-1] + 1):
             array = array[..., :-1]
         found[name] = array
+    return found
+
+
+def _where_items_lie(saved: Arrays, start: Arrays) -> Arrays:
+    """Of each bank whose slots know where their items lie; a snapshot's arrays have a dimension more."""
+    found: Arrays = {}
+    for name, occupied in saved.items():
+        bank = name.removesuffix(OCCUPIED)
+        if not name.endswith(OCCUPIED) or f"{bank}{LIES[0]}" not in start:
+            continue
+        held = occupied.reshape(-1, *occupied.shape[-2:]).astype(np.bool_)
+        numbers = np.arange(held[0].size, dtype=np.int32).reshape(held[0].shape)
+        flat = held.reshape(len(held), -1)
+        used = [int(row.nonzero()[0].max(initial=-1)) + 1 for row in flat]
+        free = [len(row) if row.all() else int(row.argmin()) for row in flat]
+        places, holders = np.where(held, numbers, np.int32(-1)), flat.astype(np.int32)
+        arrays: tuple[NDArray[Any], ...] = (places, holders, np.array([used, free], np.int64).T)
+        for ending, array in zip(LIES, arrays, strict=True):
+            shape = start[f"{bank}{ending}"].shape
+            found[f"{bank}{ending}"] = array.reshape(shape) if array.size == np.prod(shape) else array
     return found
 
 
@@ -83,7 +111,7 @@ def _last_place(name: str, begins: NDArray[Any], saved: Arrays, task: Task) -> N
 
 def _text_confidence(saved: Arrays, task: Task) -> float:
     """How sure the text is of the images that the caches hold, at the scale that the task states; 0 without any."""
-    banks = [array for name, array in saved.items() if name.endswith(".bank.features")]
+    banks = [array for name, array in saved.items() if name.endswith(ITEMS)]
     rows = [bank.reshape(-1, task.dim) for bank in banks if bank.shape[-1:] == (task.dim,)]
     items = np.concatenate([row[row.any(axis=1)] for row in rows]) if rows else np.zeros((0, task.dim), np.float32)
     some = items[np.random.default_rng(0).permutation(len(items))[:FEW]]

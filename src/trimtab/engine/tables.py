@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
+from trimtab.engine.pool import SPARE, Rows
 
 
 class Slots(NamedTuple):
     """What a bank holds, and the products of the open block; see `Bank`."""
 
-    features: Array  # (C, K, d)
+    rows: Rows  # where items lie
     scores: Array  # (C, K)
     sources: NDArray[np.int64]  # (C, K)
     occupied: Array  # (C, K)
     gram: Array  # (C, K, K)
-    products: Array  # (C, K, B)
+    products: Array  # (N + SPARE, B)
+    at: NDArray[np.int32]  # (C, K): where in `products` a slot's are
     queries: Array  # (B, d)
     among: Array  # (B, B): the products of the block's images with each other
     first: int  # position of the block's first image in the stream
@@ -89,27 +91,21 @@ class Visit(NamedTuple):
 
     learned: NDArray[np.bool_]  # (B,)
     writes: NDArray[np.int64]  # (1,): writes of the image at hand; the rows below that are in use
-    places: NDArray[np.int64]  # (n, 4): class, slot, and the slot's source and birth before
+    places: NDArray[np.int64]  # (n, 5): class, slot, and the slot's source, birth and row before
     numbers: Array  # (n, 3): the slot's score and whether it was occupied; its product with the image
-    features: Array  # (n, d)
     grams: Array  # (n, K)
     present: NDArray[np.bool_]  # (n,): whether the class held an item
     marked: NDArray[np.int32]  # (n, M)
     counts: NDArray[np.int32]  # (n,)
 
 
-MOST_WRITES = 4  # of one image: its own class's, the vote's, and the one after reflection, with one to spare
-
-
-def room_for_a_visit(features: Array, readouts: ReadOuts) -> tuple[NDArray[Any], ...]:
+def room_for_a_visit(slots: int, readouts: ReadOuts) -> tuple[NDArray[Any], ...]:
     """Room to take back what an image of a block writes: all of a `Visit` but its first field."""
-    slots, dim = features.shape[1:]
-    most = MOST_WRITES
+    most = SPARE
     return (
         np.zeros(1, np.int64),
-        np.empty((most, 4), np.int64),
+        np.empty((most, 5), np.int64),
         np.empty((most, 3), np.float32),
-        np.empty((most, dim), np.float32),
         np.empty((most, slots), np.float32),
         np.empty(most, np.bool_),
         np.empty((most, readouts.penalties.marked.shape[2]), np.int32),

@@ -10,8 +10,8 @@ class. Read-outs that follow it are in wide_readouts.py.
 """
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
+from trimtab.engine.pool import NOWHERE
 from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
 
@@ -64,6 +65,21 @@ class ByClass:
         return row
 
 
+class WideOverwritten(NamedTuple):
+    """What a slot held before a write, and what the block's images from `row` on had in common with it."""
+
+    label: int
+    slot: int
+    row: int
+    feature: Array
+    products: Array
+    gram: Array
+    score: np.float32
+    source: np.int64
+    occupied: np.float32
+    birth: np.int64
+
+
 class WideBank(Bank):
     """C x K slots of which only those of the classes that were written exist."""
 
@@ -76,7 +92,7 @@ class WideBank(Bank):
         lifetime: int = 0,
     ) -> None:
         like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
-        self.sections, self.products, slots = like.sections, like.products, like.scores.shape[1]
+        self.sections, self.rows, slots = like.sections, like.rows, like.scores.shape[1]
         self._block, self._followers = like._block, like._followers
         self._first_slot, self._lifetime, self._closed = like._first_slot, lifetime, like._closed
         self.births, self.arrivals = np.zeros((classes, slots), np.int64), np.zeros(classes, np.int64)
@@ -92,19 +108,21 @@ class WideBank(Bank):
         self.row_of = np.full(classes, -1, np.int32)  # class -> row below
         self.used_rows = 0  # rows in use
         self.members = np.zeros(0, np.int64)  # row -> class
-        self.rows: Array = np.zeros((0, slots, dim), np.float32)
+        self.slots: Array = np.zeros((0, slots, dim), np.float32)  # what the slots of a class hold, by row
         self.grams: Array = np.zeros((0, slots, slots), np.float32)
         self.used: Array = np.zeros((0, slots), np.float32)  # occupied, by row
         self._keys = np.zeros((0, slots), np.int64)  # of the items, by row: equal for equal ones; 0: not known
         # Products are kept in memory of the last block, whose zeros stay: fresh memory costs as much as the products.
         self._memory: Array = np.zeros((0, slots, 0), np.float32)
         self._filled = np.zeros((0, slots), np.bool_)  # by row: where that memory is not zero
+        self._numbers: NDArray[np.int32] = np.zeros((0, slots), np.int32)  # of all slots
+        self._open_room(0)
         self.make_room(min(classes, max(1, FIRST_ROOM // (4 * slots * dim))))
 
     @property
     def features(self) -> ByClass:  # type: ignore[override]
         """(C, K, d), by class."""
-        return ByClass(self, self.rows, self._anchors)
+        return ByClass(self, self.slots, self._anchors)
 
     @property
     def gram(self) -> ByClass:  # type: ignore[override]
@@ -114,7 +132,7 @@ class WideBank(Bank):
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved: of the classes that hold something, and one row per class of what is small."""
         return {
-            "features": self.rows[: self.used_rows],
+            "features": self.slots[: self.used_rows],
             "gram": self.grams[: self.used_rows],
             "classes": self.members[: self.used_rows],
             "row_of": self.row_of,
@@ -127,12 +145,13 @@ class WideBank(Bank):
 
     def make_room(self, count: int) -> None:
         """Let so many classes have slots; it doubles, so that growing costs little in all."""
-        if count <= len(self.rows):
+        if count <= len(self.slots):
             return
-        size = min(max(count, 2 * len(self.rows)), self.classes)
-        self.rows, self.grams = grown(self.rows, size), grown(self.grams, size)
+        size = min(max(count, 2 * len(self.slots)), self.classes)
+        self.slots, self.grams = grown(self.slots, size), grown(self.grams, size)
         self.used, self.members = grown(self.used, size), grown(self.members, size)
         self._keys, self._filled = grown(self._keys, size), grown(self._filled, size)
+        self._numbers = np.arange(self.used.size, dtype=np.int32).reshape(self.used.shape)
         for follower in self._followers:
             grow = getattr(follower, "grow", None)
             if grow is not None:
@@ -149,19 +168,19 @@ class WideBank(Bank):
         self.used[: self.used_rows] = self.occupied[self.members[: self.used_rows]]
         room = min(self.used_rows + WRITES_PER_IMAGE * len(block), self.classes)
         self.make_room(room)
-        _, slots, dim = self.rows.shape
+        _, slots, dim = self.slots.shape
         held = self.used[: self.used_rows] > 0
         self._take_memory(room, len(block), held)
         if self._anchors is not None:  # whose products are the text's cosines
             held[:, 0] = False
             cosines = block.logits[:, self.members[: self.used_rows]] / block.logit_scales[:, None]
-            self.products[: self.used_rows, 0] = cosines.T
+            self.by_class[: self.used_rows, 0] = cosines.T
         # Most slots are empty here, and an image may stand in several: the items side by side, each once, are a far
         # smaller product than the rows as they are.
         places = np.flatnonzero(held)
         firsts, which = first_of_equals(self._known_keys(places))
-        items = self.rows[: self.used_rows].reshape(self.used_rows * slots, dim)[places[firsts]]
-        self.products.reshape(room * slots, len(block))[places] = (items @ block.queries.T)[which]
+        items = self.slots[: self.used_rows].reshape(self.used_rows * slots, dim)[places[firsts]]
+        self.products[places] = (items @ block.queries.T)[which]
         self._filled[: self.used_rows] |= held
         self._block = block
         for follower in self._followers:
@@ -170,18 +189,24 @@ class WideBank(Bank):
     def _take_memory(self, rows: int, images: int, held: NDArray[np.bool_]) -> None:
         """Room for a block's products, 0 in every slot that holds nothing."""
         if len(self._memory) < rows or self._memory.shape[2] != images:
-            self._memory = np.zeros((min(2 * rows, self.classes), self.rows.shape[1], images), np.float32)
+            self._memory = np.zeros((min(2 * rows, self.classes), self.slots.shape[1], images), np.float32)
             self._filled[:] = False
         stale = self._filled.copy()
         stale[: self.used_rows] &= ~held
         self._memory[: len(stale)][stale[: len(self._memory)]] = 0
         self._filled[stale] = False
-        self.products = self._memory[:rows]
+        self._open_room(rows)
+
+    def _open_room(self, rows: int) -> None:
+        """Let so many classes have products: (rows, K, B) by class, and as followers take them."""
+        self.by_class = self._memory[:rows]
+        shape = rows * self._memory.shape[1], self._memory.shape[2]
+        self.products, self.at = self.by_class.reshape(shape), self._numbers[:rows]
 
     def _known_keys(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The keys of items: Python's hash, which nobody can foresee, so that no two items are made to share one."""
         keys = self._keys[: self.used_rows].reshape(-1)
-        rows = self.rows[: self.used_rows].reshape(len(keys), self.rows.shape[2])
+        rows = self.slots[: self.used_rows].reshape(len(keys), self.slots.shape[2])
         for place in places[keys[places] == 0].tolist():
             keys[place] = hash(rows[place].tobytes())
         return keys[places]
@@ -194,6 +219,7 @@ class WideBank(Bank):
             *small,
             self.grams,
             self.products,
+            self.at,
             self.open_block.queries,
             self.open_block.among,
             self.open_block.first,
@@ -220,13 +246,13 @@ class WideBank(Bank):
         for follower in self._followers:
             follower.replacing(label, slot, row)
         if feature is None:
-            self.rows[place, slot] = image.feature
-            self.products[place, slot, row:] = image.block.among[row, row:]
-            of_class = self.products[place, :, row]
+            self.slots[place, slot] = image.feature
+            self.by_class[place, slot, row:] = image.block.among[row, row:]
+            of_class = self.by_class[place, :, row]
         else:
-            self.rows[place, slot] = feature
-            self.products[place, slot, row:] = image.block.queries[row:] @ feature
-            of_class = self.rows[place] @ feature
+            self.slots[place, slot] = feature
+            self.by_class[place, slot, row:] = image.block.queries[row:] @ feature
+            of_class = self.slots[place] @ feature
         self.grams[place, slot] = of_class
         self.grams[place, :, slot] = of_class
         self.scores[label, slot], self.sources[label, slot] = score, image.position
@@ -240,11 +266,35 @@ class WideBank(Bank):
         """The row of a class that has one."""
         return int(self.row_of[label])
 
+    def _held_by(self, label: int, slot: int, row: int) -> WideOverwritten:
+        place = self.place_of(label)
+        return WideOverwritten(
+            label,
+            slot,
+            row,
+            self.slots[place, slot].copy(),
+            self.by_class[place, slot, row:].copy(),
+            self.grams[place, slot].copy(),
+            *self._facts_of(label, slot),
+        )
+
     def _put_back(self) -> None:
-        super()._put_back()
+        overwritten, self._overwritten = self._overwritten or [], None
+        self.arrivals[:] = self._arrived
+        for label, slot, row, feature, products, gram, *facts in reversed(overwritten):
+            place = self.place_of(label)
+            for follower in self._followers:
+                follower.replacing(label, slot, row)
+            self.slots[place, slot], self.by_class[place, slot, row:] = feature, products
+            self.grams[place, slot] = gram
+            self.grams[place, :, slot] = gram
+            self._put_back_facts(label, slot, *facts)
+            self.used[place, slot] = self.occupied[label, slot]
+            for follower in self._followers:
+                follower.restored(label, slot, row)
         for label in reversed(self._opened):  # the last row first, so that no row in between is left
             self.used_rows -= 1
-            self.rows[self.used_rows], self.grams[self.used_rows] = 0, 0
+            self.slots[self.used_rows], self.grams[self.used_rows] = 0, 0
             self.members[self.used_rows], self.row_of[label] = 0, -1
         self._opened.clear()
 
@@ -259,6 +309,34 @@ class WideBank(Bank):
         super().drop(gone)
         self._keys[self.row_of[gone.any(axis=1)]] = 0
 
+    def _move_items(self, label: int, slots: NDArray[np.int64]) -> None:
+        """Let each slot of a class hold what `slots` held; -1: nothing."""
+        held = self.slots[self.place_of(label)]
+        held[:] = np.where(slots[:, None] < 0, np.float32(0), held[slots])
+
+    def _lay_down(self, label: int, slot: int, feature: Array) -> None:
+        self.slots[self.place_of(label), slot] = feature
+
+    def row_numbers(self, labels: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """(n, K): where in `all_rows` the items of some classes lie; -1 for an empty slot."""
+        chosen = np.asarray(labels, np.int64)
+        numbers = self.row_of[chosen].astype(np.int64)[:, None] * self.used.shape[1] + np.arange(self.used.shape[1])
+        return np.where((self.occupied[chosen] > 0) & (self.row_of[chosen] >= 0)[:, None], numbers, NOWHERE)
+
+    def is_sound(self) -> bool:
+        """Whether classes and rows fit together."""
+        members = self.members[: self.used_rows]
+        rows = np.full(self.classes, -1, np.int32)
+        if members.size and not 0 <= members.min() <= members.max() < self.classes:
+            return False
+        rows[members] = np.arange(self.used_rows)
+        return np.array_equal(rows, self.row_of)
+
+    @property
+    def all_rows(self) -> Array:
+        """(rows, d): the items as they lie."""
+        return self.slots.reshape(-1, self.slots.shape[2])
+
     @property
     def open_block(self) -> Block:
         """The block whose products are here."""
@@ -271,7 +349,7 @@ class WideBank(Bank):
         found: Array = np.zeros(self.scores.shape, np.float32)
         if self._anchors is not None:
             found[:, 0] = image.logits / image.logit_scale
-        found[self.members[: self.used_rows]] = self.products[: self.used_rows, :, self.row(image)]
+        found[self.members[: self.used_rows]] = self.by_class[: self.used_rows, :, self.row(image)]
         return found
 
     def _row_for(self, label: int) -> int:
@@ -287,13 +365,13 @@ class WideBank(Bank):
             self._opened.append(label)
         self.used[place] = self.occupied[label]
         if self._block is not None:
-            self.products[place] = 0
+            self.by_class[place] = 0
         if self._anchors is not None:
             anchor = self._anchors[label]
-            self.rows[place, 0] = anchor
+            self.slots[place, 0] = anchor
             self.grams[place, 0, 0] = anchor @ anchor
             if self._block is not None:
-                self.products[place, 0] = self._block.logits[:, label] / self._block.logit_scales
+                self.by_class[place, 0] = self._block.logits[:, label] / self._block.logit_scales
         for follower in self._followers if self._block is not None else ():
             opened = getattr(follower, "opened", None)
             if opened is not None:

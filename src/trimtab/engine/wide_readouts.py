@@ -34,7 +34,7 @@ class WideReadOut(ReadOut):
 
     def open(self) -> None:
         """Compute the table of the classes that hold something."""
-        rooms, _, images = self._bank.products.shape
+        rooms, _, images = self._bank.by_class.shape
         self._table = np.empty((rooms, images), np.float32)
         self._compute(0, self._bank.used_rows, 0)
 
@@ -70,11 +70,11 @@ class WideMeanProducts(WideReadOut, MeanProducts):
     def open(self) -> None:
         """Compute the table, and which classes have items."""
         bank = self._bank
-        self._held = np.zeros(len(bank.products), np.bool_)  # which rows hold items, as the kernel says it
+        self._held = np.zeros(len(bank.by_class), np.bool_)  # which rows hold items, as the kernel says it
         WideReadOut.open(self)
         self.present = np.zeros(bank.classes, np.bool_)
         self.present[bank.members[: bank.used_rows]] = self._held[: bank.used_rows]
-        self.since = np.where(self.present, 0, bank.products.shape[2])
+        self.since = np.where(self.present, 0, bank.products.shape[1])
 
     def written(self, label: int, slot: int, first_image: int, payload: Array | None) -> None:
         """Compute one class again for the images that are yet to come."""
@@ -92,6 +92,7 @@ class WideMeanProducts(WideReadOut, MeanProducts):
         bank, slots = self._bank, self._slots
         lanes.mean_products(
             bank.products,
+            bank.at,
             bank.used,
             slots.start,
             slots.stop,
@@ -131,12 +132,12 @@ class WideNegativePenalties(NegativePenalties):
     ) -> None:
         super().__init__(bank, slots, alpha, beta, mask_low, mask_high)
         self._against: NDArray[np.int32] = np.zeros(0, np.int32)  # classes that the open block's items speak against
-        self.grow(len(bank.rows))
+        self.grow(len(bank.slots))
 
     def grow(self, size: int) -> None:
         """The bank has room for more classes."""
-        self.marked = grown(self.marked[: len(self._bank.rows)], size)
-        self.counts = grown(self.counts[: len(self._bank.rows)], size)
+        self.marked = grown(self.marked[: len(self._bank.slots)], size)
+        self.counts = grown(self.counts[: len(self._bank.slots)], size)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved: the classes that each item speaks against."""
@@ -148,10 +149,10 @@ class WideNegativePenalties(NegativePenalties):
     def open(self) -> None:
         """Compute the whole table for a new block."""
         bank = self._bank
-        if self._table.shape[1] == bank.products.shape[2]:
+        if self._table.shape[1] == bank.products.shape[1]:
             self._table[self._against] = 0
         else:
-            self._table = np.zeros((bank.classes, bank.products.shape[2]), np.float32)
+            self._table = np.zeros((bank.classes, bank.products.shape[1]), np.float32)
         spoken = np.arange(self.marked.shape[2]) < self.counts[: bank.used_rows, :, None]
         self._against = np.unique(self.marked[: bank.used_rows][spoken])
         self._add(0, bank.used_rows, 0, self._slots.stop - self._slots.start, 0, 1)
@@ -190,11 +191,11 @@ class WideNegativePenalties(NegativePenalties):
         """(V, C): the same for features (V, d) that stand for no image of the block."""
         bank, slots = self._bank, self._slots
         count = slots.stop - slots.start
-        items = bank.rows[: bank.used_rows, slots]
-        products = (items.reshape(-1, items.shape[2]) @ features.T).reshape(bank.used_rows, count, len(features))
+        items = bank.slots[: bank.used_rows, slots]
         table = np.zeros((bank.classes, len(features)), np.float32)
         lanes.add_penalties(
-            products,
+            items.reshape(-1, items.shape[2]) @ features.T,
+            np.arange(bank.used_rows * count, dtype=np.int32).reshape(bank.used_rows, count),
             np.ascontiguousarray(bank.occupied[bank.members[: bank.used_rows], slots]),
             0,
             self._alpha,

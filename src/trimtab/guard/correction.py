@@ -15,7 +15,7 @@ def correct(state: State, position: int, label: int, feature: Array | None) -> i
     for bank in banks:
         held = bank.sources == position
         places = np.argwhere(held)
-        moved = bank.features[tuple(places[0])].copy() if len(places) else feature
+        moved = bank.item(*places[0].tolist()) if len(places) else feature
         found += len(places)
         bank.drop(held)
         if moved is not None:

@@ -21,12 +21,12 @@ def contradicted(
     """
     if len(images) <= least:
         return None
-    places = np.array([bank.place_of(label) for label in classes.tolist()], np.int64)
+    places = bank.row_numbers(classes)
     uncertain = bank.sections.get("negative", slice(0, 0))  # items that are so by right
     against = np.zeros((len(classes), bank.sources.shape[1]), np.bool_)
     sources = bank.sources[classes]
     sources[:, uncertain] = -1
-    if not _contradict(bank.rows, places, sources, classes, images, answers, least, near, against):
+    if not _contradict(bank.all_rows, places, sources, classes, images, answers, least, near, against):
         return None
     gone = np.zeros(bank.sources.shape, np.bool_)
     gone[classes] = against
@@ -71,13 +71,13 @@ def _contradict(
     for k in range(len(images)):  # an image meets all items while it is in the processor's cache
         if often[k]:
             for i in range(len(items)):
-                cosines[i, k] = _cosine(rows[places[items[i, 0]], items[i, 1]], images[k])
+                cosines[i, k] = _cosine(rows[places[items[i, 0], items[i, 1]]], images[k])
     for i in range(len(items)):
         n, slot = items[i]
         if _agree(answers, classes[n], often, cosines[i], least, near):
             for k in range(len(images)):
                 if not often[k]:
-                    cosines[i, k] = _cosine(rows[places[n], slot], images[k])
+                    cosines[i, k] = _cosine(rows[places[n, slot]], images[k])
             against[n, slot] = _all_say_another(cosines[i], answers, classes[n], least, near)
             count += against[n, slot]
     return count

@@ -158,11 +158,11 @@ def _renew(bank: Slots, rules: Rules, prototyped: Prototyped, row: int, changed:
         changed[c] = _holds(bank.sources[c, 1 : rules.negative_start], position)
         if changed[c]:
             stopped = True
-            items, held = bank.features[c, 1 : rules.negative_start], bank.occupied[c, 1 : rules.negative_start]
-            prototyped.lengths[c] = renew_one(items, held, prototyped.visual[c])
+            places = bank.rows.places[c, 1 : rules.negative_start]
+            prototyped.lengths[c] = renew_one(bank.rows.features, places, prototyped.visual[c])
         if _holds(bank.sources[c, rules.negative_start : rules.stop], position):
-            items, held = bank.features[c, rules.negative_start :], bank.occupied[c, rules.negative_start :]
-            prototyped.negative_lengths[c] = renew_one(items, held, prototyped.negative[c])
+            places = bank.rows.places[c, rules.negative_start :]
+            prototyped.negative_lengths[c] = renew_one(bank.rows.features, places, prototyped.negative[c])
     return stopped
 
 

@@ -91,7 +91,7 @@ def _lend(bank: Slots, affinities: Affinities, lent: Lent, row: int, label: int)
     count = 0
     for slot in range(start, stop):
         if bank.occupied[label, slot]:
-            scores[count], products[count] = bank.scores[label, slot], bank.products[label, slot, row]
+            scores[count], products[count] = bank.scores[label, slot], bank.products[bank.at[label, slot], row]
             count += 1
     for view in range(views):
         if lent.labels[row, view] == label:

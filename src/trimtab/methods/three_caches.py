@@ -288,7 +288,7 @@ class ThreeCaches(State):
         """Make everything ready; a single image's products with slot 0 are its cosines with the text."""
         super().open(block)
         if not isinstance(self.bank, WideBank):
-            block.take_cosines(self.bank.products[:, 0, 0])
+            block.take_cosines(self.bank.products_with_anchors)
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
@@ -311,7 +311,7 @@ class ThreeCaches(State):
         slot = bank.slot_for_lower("align", label, image.vote_entropy)
         if slot is None or not bank.occupied[label, slot]:
             return slot
-        arriving = bank.features[label] @ image.plain
+        arriving = bank.items(label) @ image.plain
         leaving = bank.gram[label, slot]
         # Squared distances to the center, less |mu|^2, which both share.
         arriving_distance = float(image.plain @ image.plain) - 2 * self._with_center(arriving, label, rules)

@@ -15,6 +15,7 @@ from trimtab.engine.block import Block
 from trimtab.engine.clarity import is_clear
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, best_of, exp, softmax_in_place
+from trimtab.engine.pool import NOWHERE
 from trimtab.engine.products import dot
 from trimtab.engine.tables import ReadOuts, Slots, Visit
 from trimtab.fusion.strength import learn_strength, slope_of, usual_of
@@ -119,7 +120,7 @@ def write(
     # The align test uses the visual prototype as it was before this image, so it comes before any write.
     align_slot = _align_slot(bank, looks, rules, row)
     door.offer(bank, readouts, visit, rules.entropy_start, rules.align_start, label, row, entropy, probabilities)
-    if align_slot != door.NOWHERE:
+    if align_slot != NOWHERE:
         door.write(
             bank,
             readouts,
@@ -142,7 +143,7 @@ def _align_slot(bank: Slots, looks: Looks, rules: Rules, row: int) -> int:
     label, plain = looks.vote_labels[row], looks.plain[row]
     occupied = bank.occupied[label]
     slot = door.slot_for_lower(bank, label, rules.align_start, rules.negative_start, looks.vote_entropies[row])
-    if slot == door.NOWHERE or not occupied[slot]:
+    if slot == NOWHERE or not occupied[slot]:
         return slot
     leaving = bank.gram[label, slot]
     arriving_sum, leaving_sum, count = np.float64(0), np.float64(0), 0
@@ -156,13 +157,15 @@ def _align_slot(bank: Slots, looks: Looks, rules: Rules, row: int) -> int:
     leaving_center = w * leaving_sum / count + (1 - w) * leaving[0]
     # Squared distances to the center, less |mu|^2, which both share.
     nearer = dot(plain, plain) - 2 * arriving_center < leaving[slot] - 2 * leaving_center
-    return slot if nearer else door.NOWHERE
+    return slot if nearer else NOWHERE
 
 
 @njit(nogil=True)
 def _product(bank: Slots, rules: Rules, label: int, slot: int, row: int, plain: Array) -> np.float32:
     """Of the image's plain view with an item; known already where that view stands for the image."""
-    return bank.products[label, slot, row] if rules.stores_queries else dot(bank.features[label, slot], plain)
+    if rules.stores_queries:
+        return bank.products[bank.at[label, slot], row]
+    return dot(bank.rows.features[bank.rows.places[label, slot]], plain)
 
 
 @njit(nogil=True, inline="always")

@@ -19,7 +19,7 @@ def contents(memory: Memory, label: int | None = None) -> list[dict[str, Any]]:
             places = np.argwhere(bank.sources[:, span] >= 0)
             for each, slot in places[np.isin(places[:, 0], wanted)].tolist():
                 position = int(bank.sources[each, span][slot])
-                feature = bank.rows[bank.place_of(each), span][slot]
+                feature = bank.item(each, span.start + slot)
                 text = softmax(task.logit_scale * (feature[None] @ task.text_prototypes.T))
                 item = {
                     "id": memory.lineage.id_of(position),

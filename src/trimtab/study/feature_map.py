@@ -128,12 +128,12 @@ def _held(banks: list[Bank], classes: tuple[int, ...]) -> list[tuple[str, int, i
 
 def _visual(banks: list[Bank], classes: tuple[int, ...]) -> NDArray[np.float32]:
     """(classes, d): the mean of what speaks for each class."""
-    total, count = np.zeros((len(classes), banks[0].features.shape[-1]), np.float32), np.zeros(len(classes), np.float32)
+    total, count = np.zeros((len(classes), banks[0].all_rows.shape[1]), np.float32), np.zeros(len(classes), np.float32)
     for bank in banks:
         for name, span in bank.sections.items():
             if name != "negative":
                 occupied = bank.occupied[list(classes), span]
-                total += np.einsum("cs,csd->cd", occupied, bank.features[list(classes), span])
+                total += np.einsum("cs,csd->cd", occupied, bank.items_of(classes, span))
                 count += occupied.sum(axis=1)
     return (total / np.maximum(count, 1)[:, None]).astype(np.float32)
 

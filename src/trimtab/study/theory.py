@@ -166,9 +166,9 @@ def _density(name: str, label: int, bank: Bank, *, weight: float, offered: int, 
     if not stored_a:
         return ClassDensity(name, offered, len(voted), 0, stored_t, stored_a, math.nan)
     items = slice(1, bank.sections["align"].stop)
-    visual = bank.features[label, items][bank.occupied[label, items] > 0].mean(axis=0)
-    center = weight * visual + (1 - weight) * bank.features[label, 0]  # Eq. 2
-    align = bank.features[label, bank.sections["align"]][:stored_a]
+    visual = bank.items(label, items)[bank.occupied[label, items] > 0].mean(axis=0)
+    center = weight * visual + (1 - weight) * bank.item(label, 0)  # Eq. 2
+    align = bank.items(label, bank.sections["align"])[:stored_a]
     radius = float(np.linalg.norm(align - center, axis=1).max())
     aligned = int((np.linalg.norm(voted - center, axis=1) <= radius).sum())
     return ClassDensity(name, offered, len(voted), aligned, stored_t, stored_a, radius)
