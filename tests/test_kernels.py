@@ -215,6 +215,18 @@ def test_a_second_thread_that_has_no_time_keeps_nobody_waiting(monkeypatch):
     assert (out == 8).all()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks on this system")
+def test_a_forked_process_has_a_second_thread_of_its_own(monkeypatch):
+    """One that waited for its parent's would only pile up what it asks of it."""
+    rows, out = np.ones((50, 8), np.float32), np.zeros(50, np.float32)
+    products.shared_pair_products(rows, rows[0], out)
+    child = os.fork()
+    if child == 0:
+        answered = products._helper().submit(lambda: 3).result(timeout=20)
+        os._exit(answered)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
 def test_a_second_thread_helps_only_where_it_may(monkeypatch):
     many, few = np.broadcast_to(np.float32(0), (products.MANY, 1)), np.zeros((4, 4), np.float32)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)

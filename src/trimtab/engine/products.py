@@ -85,6 +85,10 @@ def _helper() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "trimtab-products")
 
 
+if hasattr(os, "register_at_fork"):  # threads do not live on in a child: it needs one of its own
+    os.register_at_fork(after_in_child=_helper.cache_clear)
+
+
 @cache
 def _has_help() -> bool:
     """Whether this process may use a second core; who limits a library's threads to one means these, too."""
