@@ -67,11 +67,12 @@ def _contradict(
     where enough of one class lie near it.
     """
     count, cosines = 0, np.empty(len(images), np.float32)
-    order, starts = _by_answer(answers, least)
+    enough = max(least, 1)
+    order, starts = _by_answer(answers, enough)
     for n in range(len(sources)):
         for slot in range(sources.shape[1]):
             item = rows[places[n], slot]
-            if sources[n, slot] >= 0 and _agree(item, classes[n], images, answers, order, starts, least, near):
+            if sources[n, slot] >= 0 and _agree(item, classes[n], images, answers, order, starts, enough, near):
                 for k in range(len(images)):
                     cosines[k] = _cosine(item, images[k])
                 against[n, slot] = _all_say_another(cosines, answers, classes[n], least, near)
@@ -84,21 +85,25 @@ def _by_answer(answers: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64
     """The images that were answered with a class that `least` images or more were answered with, class after class;
     and where each class begins, and the last ends.
     """
-    order, starts, known, classes = np.empty(len(answers), np.int64), np.zeros(len(answers) + 1, np.int64), 0, 0
+    counts, starts = np.zeros(answers.max() + 1, np.int64), np.zeros(len(answers) + 1, np.int64)
     for k in range(len(answers)):
-        first, alike = True, 0
-        for other in range(len(answers)):
-            same = answers[other] == answers[k]
-            first = first and not (same and other < k)
-            alike += same
-        if answers[k] >= 0 and first and alike >= least:
-            for other in range(k, len(answers)):
-                if answers[other] == answers[k]:
-                    order[known] = other
-                    known += 1
+        if answers[k] >= 0:
+            counts[answers[k]] += 1
+    classes = 0
+    for c in range(len(counts)):  # from here on, where the next image of a class goes
+        if counts[c] >= least:
+            starts[classes + 1] = starts[classes] + counts[c]
+            counts[c] = starts[classes]
             classes += 1
-            starts[classes] = known
-    return order[:known], starts[: classes + 1]
+        else:
+            counts[c] = -1
+    order = np.empty(starts[classes], np.int64)
+    for k in range(len(answers)):
+        said = answers[k]
+        if said >= 0 and counts[said] >= 0:
+            order[counts[said]] = k
+            counts[said] += 1
+    return order, starts[: classes + 1]
 
 
 @njit(nogil=True)
@@ -128,7 +133,8 @@ def _agree(
         if answers[order[first]] == label:
             continue
         for k in range(first, last):
-            alike += _cosine(item, images[order[k]]) >= near
+            if _cosine(item, images[order[k]]) >= near:
+                alike += 1
             if alike + last - 1 - k < least:
                 break
         if alike >= least:

@@ -84,14 +84,15 @@ class Watch:
 
     def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(B,): whether each image of a block may be learned from."""
-        if len(block) > 1:  # of one image nothing can be left half done
+        count = len(block)
+        if count > 1:  # of one image nothing can be left half done
             judged, learned, _ = self.admission.counts.tolist()
-            self._before.keep([judged, judged, learned, learned, block.first, block.first], len(block))
+            self._before.keep([judged, judged, learned, learned, block.first, block.first], count)
         if self.guard.unknown:
             self._figures = figures_of(block)
             self.doubts = self.unknown.probabilities(self._figures)
         else:
-            self.doubts = NO_DOUBT if len(block) == 1 else np.zeros(len(block))
+            self.doubts = NO_DOUBT if count == 1 else np.zeros(count)
         return self.admission.judge(block, sources, self.doubts, self._diary)
 
     def doubt_about(self, block: Block) -> float:
@@ -289,10 +290,10 @@ def _pages(first: int, last: int) -> slice | NDArray[np.int64]:
 @njit(nogil=True)
 def _all_name(given: int, parts: tuple[Array, ...], row: int) -> bool:
     """Whether every part (n, C) names the class of an answer."""
+    agreed = True
     for part in range(len(parts)):
-        if best_of(parts[part][row]) != given:
-            return False
-    return True
+        agreed = agreed and best_of(parts[part][row]) == given
+    return agreed
 
 
 @njit(nogil=True)
