@@ -96,7 +96,7 @@ def test_a_single_image_finds_the_products_that_a_block_finds() -> None:
         expected = np.einsum("ckd,d->ck", bank.features, block.queries[0])
         np.testing.assert_allclose(bank.similarities(block[0]), expected, atol=1e-6)
         (alone,) = stream._blocks(features[149:])  # which has to multiply with the text itself
-        stream.state.scale_logits(alone)
+        stream.state.temper.before_judging(alone)
         np.testing.assert_array_equal(block.logits, alone.logits)
         bank.forget(np.arange(0, 150, 2))
 
@@ -110,7 +110,7 @@ def test_a_loop_finds_the_same_types_whatever_the_views(query: Any) -> None:
         _, features = gentle_stream(classes=7, dim=12, views=views, images=images, seed=3)
         stream = MCP(query=query).start(task)
         (block,) = stream._blocks(features)
-        stream.state.scale_logits(block)
+        stream.state.before_judging(block)
         arrays = *looks_of(block), block.queries, block.among, block.sure
         found.add(tuple(numba.typeof(array) for array in arrays))
     (types,) = found

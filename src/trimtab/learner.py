@@ -54,7 +54,8 @@ class Learner:
                 if watch is None:
                     yield from self._learn(block, LEARNED if len(block) == 1 else np.ones(len(block), np.bool_))
                 else:
-                    yield from self._learn_some(block, sources[block.first - start :][: len(block)], watch)
+                    first = block.first - start
+                    yield from self._learn_some(block, sources[first : first + len(block)], watch)
             self._look_back()
 
     def _learn(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
@@ -84,7 +85,7 @@ class Learner:
 
     def _learn_some(self, block: Block, sources: NDArray[np.int64], watch: Watch) -> Iterator[Answers]:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
-        self.state.scale_logits(block)
+        self.state.before_judging(block)
         learned = block.counted = watch.judge(block, sources)
         doubts, done = watch.doubts, 0
         try:

@@ -69,20 +69,22 @@ class State:
 
         return put_back
 
-    def scale_logits(self, block: Block) -> None:
-        """Let the block's logits be those that the state will see, without making anything else ready."""
-        for take_scale in self._scales:
-            take_scale(block)
+    def before_judging(self, block: Block) -> None:
+        """Give a block what a guard looks at, as the state will see it: its logit scale, and its text cosines from
+        whoever multiplies them anyway.
+        """
+        for give in self._before_judging:
+            give(block)
 
     @once
-    def _scales(self) -> list[Callable[[Block], None]]:
-        """What gives a block its logit scale, of all parts."""
+    def _before_judging(self) -> list[Callable[[Block], None]]:
+        """Of all parts that have something to give."""
         found: list[Callable[[Block], None]] = []
         for _, part in self._parts():
-            if isinstance(part, State) and not isinstance(part, OwnArrays):
-                found += part._scales
-            elif hasattr(part, "take_scale"):
-                found.append(part.take_scale)
+            if isinstance(part, State) and type(part).before_judging is State.before_judging:
+                found += part._before_judging
+            elif hasattr(part, "before_judging"):
+                found.append(part.before_judging)
         return found
 
     def pass_by(self, image: Image) -> None:

@@ -40,7 +40,7 @@ class TextTemper(OwnArrays):
         """Let the block's logits be tempered."""
         block.temper = self
 
-    take_scale = open
+    before_judging = open
 
     def scales(self, cosines: Array, counted: NDArray[np.bool_] | None = None) -> tuple[Array, Doubles]:
         """(B,): the logit scale of each image, from those before it that are `counted`; (B, 3): the figures after each.

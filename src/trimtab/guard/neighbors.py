@@ -66,33 +66,46 @@ def _contradict(
     Only images of a class that was answered so often can say so, and few are; the others are asked about an item only
     where enough of one class lie near it.
     """
-    items, often, count = np.argwhere(sources >= 0), _often(answers, least), 0
-    cosines = np.zeros((len(items), len(images)), np.float32)
-    for k in range(len(images)):  # an image meets all items while it is in the processor's cache
-        if often[k]:
-            for i in range(len(items)):
-                cosines[i, k] = _cosine(rows[places[items[i, 0], items[i, 1]]], images[k])
-    for i in range(len(items)):
-        n, slot = items[i]
-        if _agree(answers, classes[n], often, cosines[i], least, near):
-            for k in range(len(images)):
-                if not often[k]:
-                    cosines[i, k] = _cosine(rows[places[n, slot]], images[k])
-            against[n, slot] = _all_say_another(cosines[i], answers, classes[n], least, near)
-            count += against[n, slot]
+    count, cosines = 0, np.empty(len(images), np.float32)
+    enough = max(least, 1)
+    order, starts = _by_answer(answers, enough)
+    for n in range(len(sources)):
+        for slot in range(sources.shape[1]):
+            if sources[n, slot] < 0:
+                continue
+            item = rows[places[n, slot]]
+            if _agree(item, classes[n], images, answers, order, starts, enough, near):
+                for k in range(len(images)):
+                    cosines[k] = _cosine(item, images[k])
+                against[n, slot] = _all_say_another(cosines, answers, classes[n], least, near)
+                count += against[n, slot]
     return count
 
 
 @njit(nogil=True)
-def _often(answers: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
-    """(n,): whether an image was answered with a class that `least` images or more were answered with."""
-    counts, often = np.zeros(answers.max() + 1, np.int64), np.zeros(len(answers), np.bool_)
+def _by_answer(answers: NDArray[np.int64], least: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The images that were answered with a class that `least` images or more were answered with, class after class;
+    and where each class begins, and the last ends.
+    """
+    counts, starts = np.zeros(answers.max() + 1, np.int64), np.zeros(len(answers) + 1, np.int64)
     for k in range(len(answers)):
         if answers[k] >= 0:
             counts[answers[k]] += 1
+    classes = 0
+    for c in range(len(counts)):  # from here on, where the next image of a class goes
+        if counts[c] >= least:
+            starts[classes + 1] = starts[classes] + counts[c]
+            counts[c] = starts[classes]
+            classes += 1
+        else:
+            counts[c] = -1
+    order = np.empty(starts[classes], np.int64)
     for k in range(len(answers)):
-        often[k] = answers[k] >= 0 and counts[answers[k]] >= least
-    return often
+        said = answers[k]
+        if said >= 0 and counts[said] >= 0:
+            order[counts[said]] = k
+            counts[said] += 1
+    return order, starts[: classes + 1]
 
 
 @njit(nogil=True)
@@ -104,16 +117,30 @@ def _cosine(item: Array, image: Array) -> np.float32:
 
 @njit(nogil=True)
 def _agree(
-    answers: NDArray[np.int64], label: int, often: NDArray[np.bool_], cosines: Array, least: int, near: float
+    item: Array,
+    label: int,
+    images: Array,
+    answers: NDArray[np.int64],
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    least: int,
+    near: float,
 ) -> bool:
-    """Whether `least` images that lie near have one answer, not the label; of those that were answered `often` so."""
-    for k in range(len(answers)):
-        if often[k] and answers[k] != label and cosines[k] >= near:
-            alike = 0
-            for other in range(k, len(answers)):
-                alike += cosines[other] >= near and answers[other] == answers[k]
-            if alike >= least:
-                return True
+    """Whether `least` images that lie near an item have one answer, not the label.
+
+    Most lie farther, so a class is done with after a few: as soon as too few are left.
+    """
+    for c in range(len(starts) - 1):
+        first, last, alike = starts[c], starts[c + 1], 0
+        if answers[order[first]] == label:
+            continue
+        for k in range(first, last):
+            if _cosine(item, images[order[k]]) >= near:
+                alike += 1
+            if alike + last - 1 - k < least:
+                break
+        if alike >= least:
+            return True
     return False
 
 

@@ -1,7 +1,7 @@
 """Watch: a guard at work on one stream. The stream asks it before each block, and tells it what was answered."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
-from trimtab.engine.compiled import njit
+from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.equations import softmax
 from trimtab.engine.kernels import best_of
 from trimtab.errors import TrimtabError
@@ -43,6 +43,7 @@ PATIENCE = 512  # images for which zero-shot answers before a snapshot is put ba
 
 NAMES = ("verdicts", "details", "taken_back", "sources", "counts", "events")  # the watch's own arrays
 NOBODY = np.zeros(0, np.int64)
+NO_DOUBT: Doubles = np.zeros(1)  # about a single image
 # Places in the array of events.
 RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
 
@@ -72,6 +73,7 @@ class Watch:
         # As compiled loops take them.
         self._diary = self.verdicts, self.details, self.counts
         self._health, self._runs = self.health.tables(), self.runs.tables()
+        self._code: Callable[..., int] | None = None  # of the loop that hears answers
 
     def arrays(self) -> Arrays:
         """Everything that is saved."""
@@ -82,14 +84,15 @@ class Watch:
 
     def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(B,): whether each image of a block may be learned from."""
-        if len(block) > 1:  # of one image nothing can be left half done
+        count = len(block)
+        if count > 1:  # of one image nothing can be left half done
             judged, learned, _ = self.admission.counts.tolist()
-            self._before.keep([judged, judged, learned, learned, block.first, block.first], len(block))
+            self._before.keep([judged, judged, learned, learned, block.first, block.first], count)
         if self.guard.unknown:
             self._figures = figures_of(block)
             self.doubts = self.unknown.probabilities(self._figures)
         else:
-            self.doubts = np.zeros(len(block))
+            self.doubts = NO_DOUBT if count == 1 else np.zeros(count)
         return self.admission.judge(block, sources, self.doubts, self._diary)
 
     def doubt_about(self, block: Block) -> float:
@@ -106,16 +109,14 @@ class Watch:
         learned: NDArray[np.bool_],
     ) -> Array:
         """(n, C): the answers to some images of a block, the text's where the method's are taken back."""
-        named = np.empty((2, len(answers)), np.int64)
-        _name(tuple([np.ascontiguousarray(part, np.float32) for part in parts.values()]), answers, named)
-        taken_back = _hear(
+        arguments = (
             block.plain,
             block.logits,
             block.labels,
             block.logit_scales,
             rows.start,
-            answers,
-            named,
+            tuple([np.ascontiguousarray(part, np.float32) for part in parts.values()]),
+            np.ascontiguousarray(answers, np.float32),
             learned,
             sources,
             self.admission.found,
@@ -127,11 +128,11 @@ class Watch:
             self.sources,
             self.events,
         )
-        if self.fallen:
-            return zero_shot(block, rows)
-        if not taken_back:
+        self._code = self._code or code_for(_hear, *arguments)
+        taken_back = self._code(*arguments)
+        if not taken_back and not self.fallen:
             return answers
-        if len(answers) == 1:
+        if len(answers) == 1 or self.fallen:
             return zero_shot(block, rows)
         steadied = answers.copy()
         for row in np.flatnonzero(
@@ -287,13 +288,12 @@ def _pages(first: int, last: int) -> slice | NDArray[np.int64]:
 
 
 @njit(nogil=True)
-def _name(parts: tuple[Array, ...], answers: Array, named: NDArray[np.int64]) -> None:
-    """(2, n): the classes that answers (n, C) name, and whether every part (n, C), too, names them."""
-    for row in range(len(answers)):
-        given, agreed = best_of(answers[row]), True
-        for part in range(len(parts)):
-            agreed = agreed and best_of(parts[part][row]) == given
-        named[0, row], named[1, row] = given, agreed
+def _all_name(given: int, parts: tuple[Array, ...], row: int) -> bool:
+    """Whether every part (n, C) names the class of an answer."""
+    agreed = True
+    for part in range(len(parts)):
+        agreed = agreed and best_of(parts[part][row]) == given
+    return agreed
 
 
 @njit(nogil=True)
@@ -303,8 +303,8 @@ def _hear(
     labels: NDArray[np.intp],
     scales: Array,
     start: int,
+    parts: tuple[Array, ...],
     answers: Array,
-    named: NDArray[np.int64],
     learned: NDArray[np.bool_],
     sources: NDArray[np.int64],
     found: NDArray[np.int64],
@@ -318,14 +318,14 @@ def _hear(
 ) -> int:
     """How many answers (n, C) to a block's images from `start` on are taken back; the diary says which.
 
-    `named` (2, n) and `learned` (n,) are of those, as `_name` has them; all else is of the whole block.
+    `parts` (n, C) and `learned` (n,) are of those; all else is of the whole block.
     """
     classes, count = answers.shape[1], 0
     room = np.empty(classes, np.float32), np.empty(classes), np.ones(classes)
     for row in range(len(answers)):
         image = start + row
         text, scale, answer, label = logits[image], scales[image], answers[row], labels[image]
-        given, agreed = named[0, row], bool(named[1, row])
+        given = best_of(answer)
         taken_back = fall_back and speaks_against(text, scale, answer, label, given, runs)
         if fall_back and learned[row]:
             take_in(text, scale, answer, label, runs, room)
@@ -333,7 +333,7 @@ def _hear(
         count += taken_back
         place, nearest = found[0, image], found[1, image]
         if place >= 0:  # duplicates have none, and say nothing
-            note(plain[image], label, given, agreed, taken_back, place, nearest, health)
+            note(plain[image], label, given, _all_name(given, parts, row), taken_back, place, nearest, health)
         if learned[row] and sources[image] != NO_SOURCE:
             log[events[LOGGED] % len(log)] = first + image, sources[image]
             events[LOGGED] += 1

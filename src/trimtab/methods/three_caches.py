@@ -284,11 +284,22 @@ class ThreeCaches(State):
             clarity=Clarity(),
         )
 
+    def __post_init__(self) -> None:
+        self._last: Block | None = None  # that was opened
+
     def open(self, block: Block) -> None:
-        """Make everything ready; a single image's products with slot 0 are its cosines with the text."""
+        """Make everything ready, once; a single image's products with slot 0 are its cosines with the text."""
+        if block is self._last:
+            return
         super().open(block)
+        self._last = block
         if not isinstance(self.bank, WideBank):
             block.take_cosines(self.bank.products_with_anchors)
+
+    def before_judging(self, block: Block) -> None:
+        """A guard asks for a single image's cosines before the caches do; of several views, it decides which count."""
+        if block.views.shape[:2] == (1, 1):
+            self.open(block)
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
         """Offer the image to the entropy cache, the align cache and, if it is uncertain, to the negative cache."""
