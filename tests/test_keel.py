@@ -7,7 +7,8 @@ from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from oracle.keel import folded, run_whitened
 from trimtab import MCP, Keel, Stream, Task, TrimtabError
 from trimtab.engine.equations import softmax
-from trimtab.engine.whitened import _wait
+from trimtab.engine.stretches import Stretches, unfolded
+from trimtab.engine.whitened import _next_fit
 from trimtab.engine.whitening import fit_classes
 from trimtab.study.metrics import score
 
@@ -46,22 +47,43 @@ def test_the_memory_equals_the_plain_twin(clip_like, memory_slots):
 
 
 @pytest.mark.parametrize(
-    ("seen", "dim", "expected"),
-    [(3, 1280, 1), (100, 1280, 30), (1000, 96, 256), (5000, 512, 512), (5000, 1280, 1280), (9000, 4096, 2048)],
+    ("seen", "slots", "expected"),
+    [(3, 2048, 4), (100, 2048, 130), (1700, 2048, 2048), (2048, 2048, 2560), (5120, 2048, 6144), (500, 200, 600)],
 )
-def test_a_fit_waits_for_growth_but_no_longer_than_a_turn_of_the_memory(seen, dim, expected):
-    assert _wait(seen, dim, 2048) == expected
+def test_a_fit_waits_for_growth_but_no_longer_than_half_a_turn_of_the_memory(seen, slots, expected):
+    assert _next_fit(seen, slots) == expected
 
 
 def test_wide_features_are_folded():
     features, _, text = make_features(6, 1300, 1, 400, seed=5, shape=Shape(agreement=0.5))
     memory = features[:, 0]
-    narrow = np.array([folded(x, 512) for x in memory.astype(np.float64)], np.float32)
-    wide, expected = (fit_classes(images, memory @ text.T, 1.5) for images in (memory, narrow))
-    scores, plain = memory @ wide.weights.T + wide.offsets, narrow @ expected.weights.T + expected.offsets
+    narrow = np.array([folded(x, 320) for x in memory.astype(np.float64)], np.float32)
+    seen = Stretches(memory, text).seen(400)
+    np.testing.assert_allclose(seen.images, narrow, atol=1e-6)
+    found = fit_classes(seen, 1.5)
+    scores, plain = memory @ unfolded(found.weights, 1300).T, narrow @ found.weights.T
     assert np.ptp(plain, axis=1).max() > 1, "the memory must have something to say"
     np.testing.assert_allclose(scores, plain, atol=1e-3)
-    np.testing.assert_array_equal(wide.habit, expected.habit)
+
+
+@pytest.mark.parametrize(("dim", "classes"), [(96, 12), (96, 120), (600, 12)])
+def test_what_is_kept_between_fits_changes_no_bit(dim, classes):
+    features, _, text = make_features(classes, dim, 1, 1700, seed=6)
+    ring, rng = features[:1300, 0].copy(), np.random.default_rng(0)
+    kept = Stretches(ring, text)
+    kept.seen(700)
+    for images in (1000, 1300, 1300):
+        first = int(rng.integers(600, 1250))
+        ring[first : first + 50] = features[rng.integers(1300, 1700, 50), 0]
+        kept.changed(first, first + 50)
+        for found, expected in zip(kept.seen(images), Stretches(ring, text).seen(images), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    centered = kept.seen(1300).images.astype(np.float64)
+    centered -= centered.mean(axis=0)
+    np.testing.assert_allclose(kept.seen(1300).scatter, centered.T @ centered, atol=1e-3)
+    ring[:] = features[200:1500, 0]
+    kept.doubt()
+    np.testing.assert_array_equal(kept.seen(1300).scatter, Stretches(ring, text).seen(1300).scatter)
 
 
 def test_the_first_parts_are_mcps(clip_like):

@@ -44,7 +44,7 @@ def folded(x: Doubles, places: int) -> Doubles:
 
 
 class Fit:
-    """The classes' discriminants of a memory whose features have at most 512 dimensions."""
+    """The classes' discriminants of a memory whose features are not folded."""
 
     def __init__(self, memory: Doubles, text: Doubles, strength: float) -> None:
         images, dim = memory.shape
@@ -149,5 +149,7 @@ def run_whitened(
             held = ring[-memory_slots:]
             turn = (n + 1) % memory_slots if n + 1 > memory_slots else 0
             fit = Fit(np.roll(np.array(held), turn, axis=0), text, strength)  # in the ring's order
-            next_fit += min(max(1, int(0.3 * (n + 1))), max(256, images.shape[1]), memory_slots)
+            next_fit += min(max(1, int(0.3 * (n + 1))), memory_slots // 2)
+            if next_fit >= memory_slots and memory_slots % 512 == 0:
+                next_fit = round(next_fit / 512) * 512
     return np.array(found)

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block
 from trimtab.engine.state import OwnArrays
+from trimtab.engine.stretches import STRETCH, Stretches, is_folded, unfolded
 from trimtab.engine.whitening import fit_classes
 
 FIRST_FIT = 16  # images
 GROWTH = 0.3  # the next fit, as a share of the images seen
-LONGEST_WAIT = 256  # images between two fits, or as many as dimensions
+
+FOLDED_FORCE = 0.8  # of discriminants in folded features: fewer dimensions make the rounds surer of themselves
 
 SEEN, NEXT_FIT, AGREEMENT = range(3)  # places in the array of figures
 
@@ -27,8 +29,10 @@ class WhitenedMemory(OwnArrays):
 
     def __init__(self, text: Array, slots: int, strength: float) -> None:
         classes, dim = text.shape
-        self._text, self._strength = text, strength
+        self._force = FOLDED_FORCE if is_folded(dim) else 1.0
+        self._strength = strength * self._force
         self.features: Array = np.zeros((slots, dim), np.float32)
+        self._stretches = Stretches(self.features, text)
         self.sources = np.full(slots, -1, np.int64)  # position in the stream of each image
         self.weights: Array = np.zeros((classes, dim), np.float32)
         self.offsets: Array = np.zeros(classes, np.float32)
@@ -40,6 +44,7 @@ class WhitenedMemory(OwnArrays):
 
     def arrays(self) -> Arrays:
         """Everything learned."""
+        self._stretches.doubt()  # whoever asks for the live arrays may write to them
         return {
             "features": self.features,
             "sources": self.sources,
@@ -68,6 +73,7 @@ class WhitenedMemory(OwnArrays):
         def put_back() -> None:
             refitted = self.figures[NEXT_FIT] != figures[NEXT_FIT]
             self.features[place], self.sources[place], self.figures[:] = row, source, figures
+            self._stretches.changed(place, place + 1)
             for live, before in zip(model, fitted, strict=True):
                 live[:] = before
             if refitted and self._block is not None:
@@ -99,9 +105,14 @@ class WhitenedMemory(OwnArrays):
 
         `first` is the position of the first of them in the stream.
         """
-        figures = self.figures
-        places = (int(figures[SEEN]) + np.arange(len(images))) % len(self.features)
-        self.features[places], self.sources[places] = images, first + np.arange(len(images))
+        figures, slots, done = self.figures, len(self.features), 0
+        while done < len(images):  # by slices, copied faster than single rows; the ring may end in between
+            place = (int(figures[SEEN]) + done) % slots
+            count = min(len(images) - done, slots - place)
+            self.features[place : place + count] = images[done : done + count]
+            self.sources[place : place + count] = np.arange(first + done, first + done + count)
+            self._stretches.changed(place, place + count)
+            done += count
         figures[SEEN] += len(images)
         if figures[SEEN] == figures[NEXT_FIT]:
             self._fit()
@@ -121,6 +132,7 @@ class WhitenedMemory(OwnArrays):
             places = np.flatnonzero(gone)
             others = stay[np.arange(len(places)) % len(stay)]
             self.features[places], self.sources[places] = self.features[others], self.sources[others]
+            self._stretches.doubt()
             if self.fitted:
                 figures = self.figures.copy()
                 self._fit()
@@ -128,15 +140,18 @@ class WhitenedMemory(OwnArrays):
         return int(gone.sum())
 
     def _fit(self) -> None:
-        seen, slots = int(self.figures[SEEN]), len(self.features)
-        memory = self.features[: min(seen, slots)]
-        found = fit_classes(memory, memory @ self._text.T, self._strength)
-        self.weights[:], self.offsets[:], self.reliability[:] = found.weights, found.offsets, found.reliability
-        self.habit[:] = found.habit
-        wait = _wait(seen, memory.shape[1], slots)
-        self.figures[NEXT_FIT], self.figures[AGREEMENT] = seen + wait, found.agreement
+        seen, (slots, dim) = int(self.figures[SEEN]), self.features.shape
+        found = fit_classes(self._stretches.seen(min(seen, slots)), self._strength)
+        self.weights[:] = self._force * unfolded(found.weights, dim)
+        self.offsets[:] = self._force * found.offsets
+        self.reliability[:], self.habit[:] = found.reliability, found.habit
+        self.figures[NEXT_FIT], self.figures[AGREEMENT] = _next_fit(seen, slots), found.agreement
 
 
-def _wait(seen: int, dim: int, slots: int) -> int:
-    """How many images to take in before the next fit."""
-    return min(max(1, int(GROWTH * seen)), max(LONGEST_WAIT, dim), slots)
+def _next_fit(seen: int, slots: int) -> int:
+    """How many images will have been seen when the classes are fitted anew: 30 % more, or half a turn of the ring.
+
+    From a full ring on, at the end of a stretch where there are any: then none is half new.
+    """
+    due = seen + min(max(1, int(GROWTH * seen)), slots // 2)
+    return due if due < slots or slots % STRETCH else round(due / STRETCH) * STRETCH

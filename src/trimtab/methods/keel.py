@@ -29,6 +29,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
 from trimtab.engine.equations import softmax
+from trimtab.engine.kernels import best_of
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
 from trimtab.engine.state import State
@@ -70,9 +71,8 @@ class Reputation:
         (n,): trust times witness as each image finds them, learned from those before it.
         """
         found = np.empty(len(text))
-        sides = np.stack([part.argmax(axis=1) for part in witnesses], axis=1)
-        named, unbiased_named, remembered = (each.argmax(axis=1) for each in (text, unbiased, scores))
-        _learn(self.figures, named, unbiased_named, remembered, sides, memory.fitted, memory.agreement, found)
+        first, second = witnesses
+        _learn(self.figures, text, unbiased, scores, first, second, memory.fitted, memory.agreement, found)
         return found
 
 
@@ -221,21 +221,24 @@ def _witness(figures: Doubles) -> float:
 @njit(nogil=True)
 def _learn(
     figures: Doubles,
-    named: NDArray[np.intp],
-    unbiased_named: NDArray[np.intp],
-    remembered: NDArray[np.intp],
-    sides: NDArray[np.intp],
+    text: Array,
+    unbiased: Array,
+    scores: Array,
+    first: Array,
+    second: Array,
     fitted: bool,
     expected: float,
     found: Doubles,
 ) -> None:
-    for image in range(len(named)):
+    for image in range(len(text)):
         found[image] = _trust(figures, expected) * _witness(figures)
         recent = min(figures[SEEN], 200.0) + 20.0
-        for_text, for_memory = (sides[image] == named[image]).mean(), (sides[image] == remembered[image]).mean()
-        alike = 1.0 if unbiased_named[image] == remembered[image] else 0.0
-        figures[FOR_TEXT] += (for_text - figures[FOR_TEXT]) / recent
+        named, remembered = best_of(text[image]), best_of(scores[image])
+        one, other = best_of(first[image]), best_of(second[image])
+        figures[FOR_TEXT] += (0.5 * ((one == named) + (other == named)) - figures[FOR_TEXT]) / recent
         if fitted:
+            for_memory = 0.5 * ((one == remembered) + (other == remembered))
+            alike = 1.0 if best_of(unbiased[image]) == remembered else 0.0
             figures[FOR_MEMORY] += (for_memory - figures[FOR_MEMORY]) / recent
             figures[ASKED] = min(figures[ASKED] + 1, 100.0)
             figures[ALIKE] += (alike - figures[ALIKE]) / figures[ASKED]
