@@ -27,12 +27,10 @@ def crafted(task: Task, images, labels, count: int):
 
 def test_a_clean_stream_is_answered_as_without_a_guard(cones):
     task, images, _ = cones
-    guarded = MCP().start(task, Guard(contradicted=0))
-    found, expected = guarded.run(images), MCP().start(task).run(images)
-    until = [*verdicts(guarded), Verdict.STRANGE].index(Verdict.STRANGE)
-    assert verdicts(guarded).count(Verdict.LEARNED) >= 399, "one in hundreds is far from its neighbors"
-    assert np.array_equal(found.probabilities[:until], expected.probabilities[:until])
-    assert np.array_equal(found.labels, expected.labels)
+    guarded = MCP().start(task, Guard(contradicted=0, start_over=0))
+    found = guarded.run(images)
+    assert set(verdicts(guarded)) == {Verdict.LEARNED}
+    assert np.array_equal(found.probabilities, MCP().start(task).run(images).probabilities)
 
 
 def test_weak_blends_are_seen_by_their_neighbors():
