@@ -19,9 +19,10 @@ Right = NDArray[np.bool_]  # (orders, N): which answers are right
 
 def wanted(zero_shot: Right, clean: Right) -> Doubles:
     """(orders, N): the bar in percent, image by image; `clean` is the method without an attack or guard."""
-    if 100 * (clean.mean() - zero_shot.mean()) < LEAST_GAIN:
-        return 100.0 * zero_shot - BELOW
-    return 100.0 * ((1 - KEPT) * zero_shot + KEPT * clean)
+    text, method = 100 * zero_shot.astype(np.float64), 100 * clean.astype(np.float64)
+    if method.mean() - text.mean() < LEAST_GAIN:
+        return text - BELOW
+    return (1 - KEPT) * text + KEPT * method
 
 
 def standard_error(differences: Doubles, images: NDArray[np.int64]) -> float:
