@@ -11,6 +11,7 @@ from trimtab import TrimtabError
 from trimtab.checks import random_stream
 from trimtab.cli.main import app
 from trimtab.engine.equations import softmax
+from trimtab.study.attack.bar import standard_error, wanted
 from trimtab.study.attack.crafting import ATTACKS, SURE, Victim, blended, poisoned
 from trimtab.study.attack.trial import CLEAN, try_attacks
 
@@ -58,6 +59,37 @@ def test_outcomes_are_of_the_clean_images(victim):
     crafted = {o.guarded: o.refused_crafted for o in found.outcomes if (o.method, o.attack) == ("mcp", "first")}
     assert crafted[False] == 0
     assert crafted[True] > 0.5
+
+
+def test_the_bar_is_a_share_of_the_gain_where_there_is_one():
+    zero_shot, better = np.zeros((2, 50), np.bool_), np.zeros((2, 50), np.bool_)
+    zero_shot[:, :10] = better[:, :20] = True
+    assert wanted(zero_shot, better).mean() == pytest.approx(20 + 0.6 * 20)
+    assert wanted(better, zero_shot).mean() == pytest.approx(40 - 0.5), "no gain: just below zero-shot"
+
+
+def test_the_standard_error_covers_orders_and_images():
+    random = np.random.default_rng(0)
+    apart = np.arange(4000).reshape(10, 400)
+    single = random.normal(size=(10, 400))
+    assert standard_error(single, apart) == pytest.approx(1 / np.sqrt(4000), rel=0.3)
+    by_order = single + random.normal(size=(10, 1))
+    assert standard_error(by_order, apart) == pytest.approx((by_order.mean(axis=1).std(ddof=1)) / np.sqrt(10), rel=0.05)
+    same = np.tile(np.arange(400), (10, 1))
+    by_image = single + random.normal(size=400)
+    assert standard_error(by_image, same) == pytest.approx(by_image.mean(axis=0).std() / np.sqrt(400), rel=0.2)
+    assert standard_error(single[:1], apart[:1]) == pytest.approx(1 / np.sqrt(400), rel=0.2), "one order: by images"
+
+
+def test_outcomes_say_how_far_below_the_bar_they_are(victim):
+    task, whom = victim
+    found = try_attacks("toy", task, whom.features, whom.labels, methods=["mcp"], attacks=["first"], orders=2)
+    gain = found.accuracy("mcp", CLEAN, guarded=False) - found.zero_shot
+    bar = found.zero_shot + (0.6 * gain if gain >= 1 else -0.5)
+    for outcome in found.outcomes:
+        assert outcome.short == pytest.approx(bar - outcome.accuracy)
+        assert outcome.error >= 0
+    assert max(outcome.error for outcome in found.outcomes) > 0
 
 
 def test_the_command(tmp_path):

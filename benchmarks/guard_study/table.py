@@ -2,9 +2,10 @@
 
     python -m benchmarks.guard_study.table OUT [OUT ...]
 
-Prints Markdown per method: a row per store, top-1 in percent as published / with a guard, and which cells miss the bar:
-60 % of the clean gain where that is a point or more, and no more than 0.5 below zero-shot. Where a method is below the
-bar without an attack, too, its cells are counted apart: no guard against attacks can lift them.
+Prints Markdown per method: a row per store, top-1 in percent as published / with a guard, and which cells miss the bar
+(trimtab.study.attack.bar): 60 % of the clean gain where that is a point or more, and no more than 0.5 below zero-shot.
+Of those it says which are beyond noise: short by more than two standard errors over orders and images. Where a method
+is below the bar without an attack, too, its cells are counted apart: no guard against attacks can lift them.
 """
 
 import json
@@ -16,7 +17,7 @@ import numpy as np
 
 from trimtab.study.attack.trial import CLEAN, Outcome, Trials
 
-KEPT, BELOW = 0.6, 0.5
+ERRORS = 2  # standard errors, from which on a shortfall is no noise
 
 
 def read(folders: list[Path]) -> dict[str, list[Trials]]:
@@ -30,10 +31,9 @@ def read(folders: list[Path]) -> dict[str, list[Trials]]:
     return found
 
 
-def bar(trials: Trials, method: str) -> float:
-    """What a guarded stream must reach under an attack."""
-    gain = trials.accuracy(method, CLEAN, guarded=False) - trials.zero_shot
-    return trials.zero_shot + max(-BELOW, KEPT * gain if gain >= 1 else -BELOW)
+def cell(trials: Trials, attack: str, method: str) -> Outcome:
+    """A guarded stream under an attack."""
+    return next(o for o in trials.outcomes if (o.method, o.attack, o.guarded) == (method, attack, True))
 
 
 def show(method: str, stores: list[Trials]) -> None:
@@ -47,24 +47,23 @@ def show(method: str, stores: list[Trials]) -> None:
     for name, row in [*((t.store, row) for t, row in zip(stores, rows, strict=True)), ("**mean**", np.mean(rows, 0))]:
         cells = " | ".join(f"{bare:.1f} / {guarded:.1f}" for bare, guarded in row[1:])
         print(f"| {name} | {row[0][0]:.1f} | {cells} |")
-    attacked = [(trials, attack) for trials in stores for attack in attacks if attack != CLEAN]
-    missed = [cell for cell in attacked if reached(*cell, method) < bar(cell[0], method)]
-    anyhow = [cell for cell in missed if reached(cell[0], CLEAN, method) < bar(cell[0], method)]
-    by_attack = [
-        f"{trials.store} {attack} ({reached(trials, attack, method):.1f} for {bar(trials, method):.1f})"
-        for trials, attack in missed
-        if (trials, attack) not in anyhow
-    ]
+    attacked = [cell(trials, attack, method) for trials in stores for attack in attacks if attack != CLEAN]
+    missed = [outcome for outcome in attacked if outcome.short > 0]
+    already = {trials.store for trials in stores if cell(trials, CLEAN, method).short > 0}
+    anyhow = [outcome for outcome in missed if outcome.store in already]
+    by_attack = [outcome for outcome in missed if outcome.store not in already]
+    beyond = [outcome for outcome in by_attack if outcome.short > ERRORS * outcome.error]
+    where = f" ({', '.join(dict.fromkeys(outcome.store for outcome in anyhow))})" if anyhow else ""
     print(
-        f"\nOf {len(attacked)} cells {len(missed)} miss the bar, {len(anyhow)} of them without an attack, too", end=""
+        f"\nOf {len(attacked)} cells {len(missed)} miss the bar, {len(anyhow)} of them without an attack, too{where}. "
+        f"Of the other {len(by_attack)}, {len(beyond)} are beyond noise: {_told(beyond)}; "
+        f"within it: {_told([outcome for outcome in by_attack if outcome not in beyond])}."
     )
-    print(f" ({', '.join(dict.fromkeys(trials.store for trials, _ in anyhow))})" if anyhow else "", end="")
-    print(f"; the others: {', '.join(by_attack) or 'none'}.")
 
 
-def reached(trials: Trials, attack: str, method: str) -> float:
-    """The top-1 of a guarded stream under an attack."""
-    return trials.accuracy(method, attack, guarded=True)
+def _told(outcomes: list[Outcome]) -> str:
+    """Cells and how far below the bar they are."""
+    return ", ".join(f"{o.store} {o.attack} ({o.short:.1f} ± {o.error:.1f})" for o in outcomes) or "none"
 
 
 if __name__ == "__main__":

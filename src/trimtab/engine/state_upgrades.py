@@ -37,7 +37,12 @@ NEW_OF_METHOD = {
 # Arrays that have another place at their end, by the end of their names.
 TEMPER = ".temper.figures"  # how sure the text is at the scale that the task states (engine/temper.py)
 WINDOW = ".health.window"  # whether an answer was taken back (guard/health.py): none was
-GROWN = (TEMPER, WINDOW)
+DETAILS = "guard.details"  # how far images were from their neighbors (guard/admission.py): not told
+# The same as a figure, a difference of cosines: as high as can be for the last images, so that nothing is far until
+# half of them are new ones, and as low as can be for those learned, of which none was.
+ALONE = (".admission.window", ".admission.medians")
+RECORD = ".admission.record"
+GROWN = (TEMPER, WINDOW, DETAILS, *ALONE, RECORD)
 # Arrays that have lost a place at their end: how often retrieval sided with the memory (methods/keel.py).
 SHRUNK = (".reputation.figures",)
 
@@ -106,6 +111,10 @@ def _last_place(name: str, begins: NDArray[Any], saved: Arrays, task: Task) -> N
     """(..., 1): what an array that has grown holds at its end; `begins` in a new stream."""
     if name.endswith(TEMPER):
         return np.full_like(begins, _text_confidence(saved, task))
+    if name.endswith(ALONE):
+        return np.full_like(begins, 2)
+    if name.endswith(RECORD):
+        return np.full_like(begins, -2)
     return begins
 
 

@@ -8,7 +8,10 @@ An image is judged before the method sees it, so one rule serves every method, a
   that leaves the images' cone. This needs no statistics, so it holds from the second image on. An encoder that keeps no
   such gap is recognized by all of its images being so for a long time; then the rule is silent;
 * an image that is far closer to the text than the others are is not learned: its highest cosine with any text, or its
-  mean cosine with all of them, is compared with the median of the last images, in median deviations.
+  mean cosine with all of them, is compared with the median of the last images, in median deviations;
+* so is how much closer it is to its best text than the images next to it are. Neighbors lie about equally close to any
+  text. Text that was mixed in moves an image hardly at all among images, so its neighbors are those of what it shows,
+  and stay behind. That finds weak blends of encoders whose texts and images lie close together.
 
 The statistics are of all images that are no duplicates, learned or not, so that a stream that has changed is followed.
 A deviation is never taken to be less than a share of the spread that one image's text cosines have over the classes:
@@ -25,7 +28,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import VECTORIZE, best_of
-from trimtab.engine.products import dot, two_dots
+from trimtab.engine.products import dot, pair_products
 from trimtab.fusion.loops import total_of
 from trimtab.guard.rules import Guard
 
@@ -36,14 +39,16 @@ ORIGINS = 256  # images learned whose sources are counted for a quota
 RECORD = 2048  # images learned whose figures are kept, to be judged again later
 UNKNOWN_FROM = 0.5  # probability that an image shows none of the classes, from which on it is not learned
 NO_GAP = 512  # images in a row over which the median image was too close to a text: the encoder knows no gap
+CLOSER = 0.75  # of `strange`: deviations that are too many from one's neighbors, where clean images keep closer
 DEVIATION = 1.4826  # the standard deviation of a normal distribution, in median absolute deviations
 
 # Places in the figures of an image, and of the running medians.
-HIGHEST, MEAN, SPREAD, NEARNESS = range(4)
+HIGHEST, MEAN, SPREAD, NEARNESS, ALONE = range(5)
+COMPARED = (HIGHEST, MEAN, ALONE)  # with the medians; the record holds these
 # Places in the array of counts.
 JUDGED, LEARNED, GAPLESS = range(3)
 # Places in the details of a verdict.
-NEAREST, TO_TEXT, BEYOND = range(3)
+NEAREST, TO_TEXT, BEYOND, APART = range(4)
 NO_SOURCE = -1
 
 
@@ -71,9 +76,9 @@ class Admission:
         self._strange, self._floor = guard.strange, guard.floor
         self._limits = (guard.duplicates, guard.gap, guard.strange, guard.floor, guard.quota)
         self.held: Array = np.zeros((HELD, dim), np.float32)
-        self.window: Doubles = np.zeros((WINDOW, 4))  # HIGHEST, MEAN, SPREAD, NEARNESS of the last images
-        self.medians: Doubles = np.zeros((2, 4))  # of the window: medians, and median absolute deviations
-        self.record: Doubles = np.zeros((RECORD, 2))  # HIGHEST, MEAN of the last images learned
+        self.window: Doubles = np.zeros((WINDOW, 5))  # HIGHEST, MEAN, SPREAD, NEARNESS, ALONE of the last images
+        self.medians: Doubles = np.zeros((2, 5))  # of the window: medians, and median absolute deviations
+        self.record: Doubles = np.zeros((RECORD, 3))  # HIGHEST, MEAN, ALONE of the last images learned
         self.origins = np.full(ORIGINS, NO_SOURCE, np.int64)  # the sources of the last images learned
         self.counts = np.zeros(3, np.int64)
         self.found = np.zeros((2, 0), np.int64)  # of the images judged last: see `judge`
@@ -103,6 +108,7 @@ class Admission:
         arguments = (
             plain,
             block.cosines,
+            block.task.text_prototypes if block.text is None else block.text,
             near,
             among,
             sources,
@@ -144,11 +150,11 @@ class Admission:
 
 
 def figures_of(block: Block) -> Doubles:
-    """(B, 4): the highest text cosine of each image's plain view, their mean over the classes, and their spread.
+    """(B, 5): the highest text cosine of each image's plain view, their mean over the classes, and their spread.
 
-    The last, NEARNESS, is known only among other images.
+    NEARNESS and ALONE are known only among other images.
     """
-    figures = np.zeros((len(block), 4))
+    figures = np.zeros((len(block), 5))
     for row, cosines in enumerate(block.cosines):
         _figures(cosines[0], figures[row])
     return figures
@@ -165,25 +171,15 @@ def _figures(cosines: Array, out: Doubles) -> None:
     for c in range(classes):
         square += (cosines[c] - mean) * (cosines[c] - mean)
     out[HIGHEST], out[MEAN] = highest, mean
-    out[SPREAD], out[NEARNESS] = np.sqrt(square / np.float32(classes)), 0.0
-
-
-@njit(nogil=True)
-def _cosines(held: Array, image: Array, out: Array) -> None:
-    """(n, d), (d,) -> (n,): two rows far apart at once, which reads the image half as often (engine/products.py)."""
-    half = len(held) // 2
-    for row in range(half):
-        out[row], out[row + half] = two_dots(held[row], held[row + half], image)
-    if len(held) % 2:
-        out[2 * half] = dot(held[2 * half], image)
+    out[SPREAD], out[NEARNESS], out[ALONE] = np.sqrt(square / np.float32(classes)), 0.0, 0.0
 
 
 @njit(nogil=True)
 def _is_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> bool:
     """Whether an image's figures lie too many deviations above the medians."""
-    for k in range(2):
+    for place, k in enumerate(COMPARED):
         deviation = max(DEVIATION * medians[1, k], floor * medians[0, SPREAD])
-        if figures[k] - medians[0, k] > strange * deviation:
+        if figures[place] - medians[0, k] > strange * deviation:
             return True
     return False
 
@@ -241,6 +237,7 @@ def _newly_beyond(
 def _judge(
     plain: Array,
     cosines_with_text: Array,
+    text: Array,
     near: Array,
     among: Array,
     sources: NDArray[np.int64],
@@ -254,7 +251,7 @@ def _judge(
 ) -> None:
     duplicates, gap, strange, floor, quota = limits
     held, window, medians, record, origins, counts = known
-    figures = np.empty(4)
+    figures = np.empty(5)
     for image in range(len(plain)):
         details = diary[1][(first + image) % len(diary[1])]
         details[:], found[:, image] = 0, -1
@@ -263,7 +260,7 @@ def _judge(
         nearest, usual = np.float32(-1), np.float32(0)
         if verdict == TO_LEARN:
             if len(plain) == 1:
-                _cosines(held[:kept], plain[0], near[0])
+                pair_products(held[:kept], plain[0], near[0], 0, kept)
             if kept > 0:
                 cosines = near[image, :kept]
                 found[1, image] = best_of(cosines)
@@ -278,11 +275,14 @@ def _judge(
             details[TO_TEXT] = figures[NEARNESS]
             if gap > 0 and counts[GAPLESS] < NO_GAP and figures[NEARNESS] > gap:
                 verdict = STRANGE
+            if kept > 2 and strange > 0:
+                figures[ALONE] = _alone(near[image, :kept], held, text, cosines_with_text[image, 0])
             if counts[JUDGED] >= RENEWED and strange > 0:
-                for k in range(2):
+                for k in COMPARED:
                     deviation = max(DEVIATION * medians[1, k], floor * medians[0, SPREAD])
-                    details[BEYOND] = max(details[BEYOND], (figures[k] - medians[0, k]) / max(deviation, 1e-9))
-                if details[BEYOND] > strange:
+                    where = APART if k == ALONE else BEYOND
+                    details[where] = max(details[where], (figures[k] - medians[0, k]) / max(deviation, 1e-9))
+                if details[BEYOND] > strange or details[APART] > CLOSER * strange:
                     verdict = STRANGE
             named = quota > 0 and verdict == TO_LEARN and sources[image] != NO_SOURCE
             if named and (origins == sources[image]).sum() >= quota * len(origins):
@@ -299,7 +299,9 @@ def _judge(
                 if gap > 0 and counts[GAPLESS] < NO_GAP:
                     counts[GAPLESS] = counts[GAPLESS] + RENEWED if medians[0, NEARNESS] > gap else 0
         if verdict == TO_LEARN:
-            record[counts[LEARNED] % len(record)] = figures[:2]
+            entry = record[counts[LEARNED] % len(record)]
+            entry[0], entry[1] = figures[HIGHEST], figures[MEAN]
+            entry[2] = figures[ALONE] if kept >= RENEWED else 0.0  # among few, neighbors are far, and say too little
             origins[counts[LEARNED] % len(origins)] = sources[image]
             counts[LEARNED] += 1
         learned[image] = verdict == TO_LEARN
@@ -308,9 +310,26 @@ def _judge(
 
 
 @njit(nogil=True)
+def _alone(near: Array, held: Array, text: Array, cosines: Array) -> float:
+    """How much closer an image is to its best text than the three held images that are nearest, by their cosines."""
+    named, theirs = text[best_of(cosines)], np.float32(0)
+    first = second = third = 0  # of the first three held, then of all
+    for k in range(len(near)):
+        if k == 0 or near[k] > near[first]:
+            first, second, third = k, first, second
+        elif k == 1 or near[k] > near[second]:
+            second, third = k, second
+        elif k == 2 or near[k] > near[third]:
+            third = k
+    for k in (first, second, third):
+        theirs += dot(held[k], named)
+    return float(cosines[best_of(cosines)] - theirs / np.float32(3))
+
+
+@njit(nogil=True)
 def _renew(window: Doubles, medians: Doubles) -> None:
-    """The medians of some images' figures, and the median deviations of the two that are judged by them."""
+    """The medians of some images' figures, and the median deviations of those that are judged by them."""
     for k in range(window.shape[1]):
         medians[0, k] = np.median(window[:, k])
-    for k in range(2):
+    for k in COMPARED:
         medians[1, k] = np.median(np.abs(window[:, k] - medians[0, k]))

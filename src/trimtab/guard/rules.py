@@ -28,7 +28,8 @@ class Guard:
     strange: float = number(
         4.0,
         least=0,
-        about="Deviations above the stream's median at which an image is too close to the text to be learned; 0: off.",
+        about="Deviations above the stream's median at which an image is too close to the text to be learned; three "
+        "quarters of them where it is compared with the images next to it; 0: off.",
     )
     floor: float = number(
         0.5,

@@ -14,7 +14,9 @@ from trimtab.engine.equations import softmax
 from trimtab.engine.kernels import best_of
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import (
+    APART,
     BEYOND,
+    CLOSER,
     HELD,
     JUDGED,
     NEAREST,
@@ -58,13 +60,13 @@ class Watch:
         self.health = Health(task.classes, task.dim, HELD)
         self.runs = Runs(task.classes)
         self.verdicts = np.zeros(DIARY, np.int8)
-        self.details: Doubles = np.zeros((DIARY, 3))
+        self.details: Doubles = np.zeros((DIARY, 4))
         self.taken_back = np.zeros(DIARY, np.bool_)  # whether the text answered instead of the method
         self.sources = np.full((LOG, 2), NO_SOURCE, np.int64)  # position and source of images learned
         self.counts = np.zeros(len(Verdict), np.int64)  # images by their verdict
         self.events = np.zeros(7, np.int64)
         self.doubts: Doubles = np.zeros(0)  # of the images judged last: the probability that they show no class
-        self._figures: Doubles = np.zeros((0, 4))
+        self._figures: Doubles = np.zeros((0, 5))
         known = self.admission  # what judging a block changes; all else waits for the answers
         self._before = Before(
             [known.held, known.window, known.record, known.origins, self.verdicts, self.details],
@@ -265,8 +267,9 @@ class Watch:
         if verdict == Verdict.STRANGE:
             return (
                 f"Not learned: strange. It is {details[TO_TEXT]:.2f} times as near to its best text as to other images "
-                f"(limit {guard.gap:g}), and {details[BEYOND]:.1f} deviations nearer to texts than usual "
-                f"(limit {guard.strange:g})."
+                f"(limit {guard.gap:g}), {details[BEYOND]:.1f} deviations nearer to texts than usual (limit "
+                f"{guard.strange:g}), and {details[APART]:.1f} more than usual nearer to its own than the images next "
+                f"to it (limit {CLOSER * guard.strange:g})."
             )
         if verdict == Verdict.QUOTA:
             return f"Not learned: its source has sent more than {guard.quota:.0%} of the last images learned."

@@ -24,7 +24,7 @@ class Alarm(NamedTuple):
 
 REFUSED = {
     "duplicate": "nearly an image shortly before: a burst, a retry or a flood",
-    "strange": "far closer to a text than the others, as crafted images are",
+    "strange": "far closer to a text than the others, or than those like them, as crafted images are",
     "quota": "their source has sent too large a share",
     "unknown": "they seem to show none of the classes",
 }
