@@ -54,8 +54,9 @@ class Learner:
                 if watch is None:
                     yield from self._learn(block, LEARNED if len(block) == 1 else np.ones(len(block), np.bool_))
                 else:
-                    first = block.first - start
-                    yield from self._learn_some(block, sources[first : first + len(block)], watch)
+                    first, count = block.first - start, len(block)
+                    own = sources if count == len(sources) else sources[first : first + count]
+                    yield from self._learn_some(block, own, watch)
             self._look_back()
 
     def _learn(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
@@ -87,13 +88,14 @@ class Learner:
         """Learn from each image of a block that may be learned from; the others get the answer of a step taken back."""
         self.state.before_judging(block)
         learned = block.counted = watch.judge(block, sources)
-        doubts, done = watch.doubts, 0
+        doubts, done, count = watch.doubts, 0, len(learned)
         try:
             for parts, fused, _ in self._learn(block, learned):
                 rows = slice(done, done + len(fused))
-                answers = watch.hear(block, sources, rows, parts, fused, learned[rows])
+                whole = len(fused) == count  # at every step: then nothing has to be cut
+                answers = watch.hear(block, sources, rows, parts, fused, learned if whole else learned[rows])
                 done = rows.stop
-                yield parts, answers, doubts[rows]
+                yield parts, answers, doubts if whole else doubts[rows]
         finally:
             watch.finish(block, sources, done)
 

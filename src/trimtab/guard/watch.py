@@ -145,7 +145,8 @@ class Watch:
 
     def finish(self, block: Block, sources: NDArray[np.int64], done: int) -> None:
         """So many images of a block were answered; fewer than there are if it was broken off: then know only those."""
-        if done < len(block) and len(block) > 1:
+        count = len(block)
+        if done < count and count > 1:
             self._before.put_back()
             block = Block(block.task, block.views[:done], block.first, text=block.text)
             if done:
