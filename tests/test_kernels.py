@@ -230,6 +230,7 @@ def test_a_forked_process_has_a_second_thread_of_its_own(monkeypatch):
 def test_a_second_thread_helps_only_where_it_may(monkeypatch):
     many, few = np.broadcast_to(np.float32(0), (products.MANY, 1)), np.zeros((4, 4), np.float32)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     for limit, helps in ((None, True), ("2", True), ("1", False)):
         monkeypatch.setenv("OMP_NUM_THREADS", limit or "")
         products._has_help.cache_clear()

@@ -24,7 +24,7 @@ from trimtab.engine import door, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import code_for
-from trimtab.engine.followers import Follower, Overwritten
+from trimtab.engine.followers import Facts, Follower, Overwritten
 from trimtab.engine.pool import NOWHERE, USED, lay_down, new_rows, release
 from trimtab.engine.products import shared_pair_products, worth_sharing
 from trimtab.errors import TrimtabError
@@ -178,7 +178,7 @@ class Bank:
         overwritten, self._overwritten = self._overwritten or [], None
         self.arrivals[:] = self._arrived
         rows = self.rows
-        for label, slot, row, before, figures, newest, feature, products, gram, *rest in reversed(overwritten):
+        for label, slot, row, before, figures, newest, feature, products, gram, facts in reversed(overwritten):
             for follower in self._followers:
                 follower.replacing(label, slot, row)
             after, rows.places[label, slot] = rows.places[label, slot], before
@@ -193,15 +193,13 @@ class Bank:
                 self.products[self.at[label, slot], row:] = products
             self.gram[label, slot] = gram
             self.gram[label, :, slot] = gram
-            self._put_back_facts(label, slot, *rest)
+            self._put_back_facts(label, slot, facts)
             for follower in self._followers:
                 follower.restored(label, slot, row)
 
-    def _put_back_facts(
-        self, label: int, slot: int, score: np.float32, source: np.int64, occupied: np.float32, birth: np.int64
-    ) -> None:
-        self.scores[label, slot], self.sources[label, slot] = score, source
-        self.occupied[label, slot], self.births[label, slot] = occupied, birth
+    def _put_back_facts(self, label: int, slot: int, facts: Facts) -> None:
+        where = label, slot
+        self.scores[where], self.sources[where], self.occupied[where], self.births[where] = facts
 
     def drop(self, gone: NDArray[np.bool_]) -> None:
         """Take items out, (C, K); those behind them in their section move up. Open a block before going on."""
@@ -392,10 +390,10 @@ class Bank:
             rows.features[place].copy(),
             self.products[self.at[label, slot], row:].copy(),
             self.gram[label, slot].copy(),
-            *self._facts_of(label, slot),
+            self._facts_of(label, slot),
         )
 
-    def _facts_of(self, label: int, slot: int) -> tuple[np.float32, np.int64, np.float32, np.int64]:
+    def _facts_of(self, label: int, slot: int) -> Facts:
         where = label, slot
         return self.scores[where], self.sources[where], self.occupied[where], self.births[where]
 

@@ -34,6 +34,9 @@ class Follower(Protocol):
         """Items of a class were taken out between two blocks: each slot now holds what `slots` held; -1: nothing."""
 
 
+Facts = tuple[np.float32, np.int64, np.float32, np.int64]  # a slot's score, source, whether it is occupied, and birth
+
+
 class Overwritten(NamedTuple):
     """What a slot held before a write, and what the block's images from `row` on had in common with it."""
 
@@ -46,7 +49,4 @@ class Overwritten(NamedTuple):
     feature: Array
     products: Array
     gram: Array
-    score: np.float32
-    source: np.int64
-    occupied: np.float32
-    birth: np.int64
+    facts: Facts

@@ -51,8 +51,9 @@ class Stretches:
         self._known[first // STRETCH : -(-last // STRETCH)] = 0
 
     def doubt(self) -> None:
-        """Any row of the ring may have been written."""
+        """Any row of the ring may have been written; what was known of scatters takes no memory any longer."""
         self._known[:] = 0
+        self._scatters.clear()
 
     def seen(self, images: int) -> Seen:
         """The first so many rows."""

@@ -21,6 +21,7 @@ from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
+from trimtab.engine.followers import Facts
 from trimtab.engine.pool import NOWHERE
 from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
@@ -74,10 +75,7 @@ class WideOverwritten(NamedTuple):
     feature: Array
     products: Array
     gram: Array
-    score: np.float32
-    source: np.int64
-    occupied: np.float32
-    birth: np.int64
+    facts: Facts
 
 
 class WideBank(Bank):
@@ -275,20 +273,20 @@ class WideBank(Bank):
             self.slots[place, slot].copy(),
             self.by_class[place, slot, row:].copy(),
             self.grams[place, slot].copy(),
-            *self._facts_of(label, slot),
+            self._facts_of(label, slot),
         )
 
     def _put_back(self) -> None:
         overwritten, self._overwritten = self._overwritten or [], None
         self.arrivals[:] = self._arrived
-        for label, slot, row, feature, products, gram, *facts in reversed(overwritten):
+        for label, slot, row, feature, products, gram, facts in reversed(overwritten):
             place = self.place_of(label)
             for follower in self._followers:
                 follower.replacing(label, slot, row)
             self.slots[place, slot], self.by_class[place, slot, row:] = feature, products
             self.grams[place, slot] = gram
             self.grams[place, :, slot] = gram
-            self._put_back_facts(label, slot, *facts)
+            self._put_back_facts(label, slot, facts)
             self.used[place, slot] = self.occupied[label, slot]
             for follower in self._followers:
                 follower.restored(label, slot, row)
