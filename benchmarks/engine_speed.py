@@ -1,8 +1,8 @@
 """How fast MCP streams: `run` and `step` beside the field's style, plain loops, and the bare matrix products.
 
 All figures of a row come from one run on the same features and the same full caches, so their ratios mean something on
-any machine. The floor is what no exact implementation can avoid: every image's products with the text, with every
-slot, and with the other images of its block.
+any machine. The floor is every image's products with the text, with every slot, and with the other images of its block:
+what no exact implementation can avoid that keeps an image once for each slot that holds it.
 """
 
 import statistics

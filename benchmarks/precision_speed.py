@@ -33,6 +33,7 @@ def show(console: Console) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         pixels = _pictures()
         console.print(_table("CLIP of ViT-B/16's size", _clips(Path(scratch), pixels), pixels[:2]))
+        pixels = _many_pictures()
         console.print(_table("lite", _lites(Path(scratch), pixels), pixels[:16]))
 
 
@@ -41,6 +42,15 @@ def _pictures() -> NDArray[np.uint8]:
     from trimtab.images.views import resize_shorter_and_crop
 
     return np.stack([resize_shorter_and_crop(decode(file), 224) for file in photographs(32)])
+
+
+def _many_pictures() -> NDArray[np.uint8]:
+    """Of CIFAR-10. Parts of two photographs are too alike: one close call between two names decides over an export."""
+    from trimtab.data.catalog import load_dataset
+    from trimtab.images.views import resize_shorter_and_crop
+
+    data = load_dataset("cifar10", None)
+    return np.stack([resize_shorter_and_crop(data.load(number), 224) for number in range(256)])
 
 
 def _clips(scratch: Path, pixels: NDArray[np.uint8]) -> dict[str, Encode]:
