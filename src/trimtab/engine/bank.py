@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab import arguments
-from trimtab.engine import door, tables
+from trimtab.engine import door, pool, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import code_for
 from trimtab.engine.followers import Facts, Follower, Overwritten
-from trimtab.engine.pool import NOWHERE, USED, lay_down, new_rows, release
+from trimtab.engine.pool import NOWHERE, USED
 from trimtab.engine.products import shared_pair_products, worth_sharing
 from trimtab.errors import TrimtabError
 
@@ -58,7 +58,7 @@ class Bank:
             arguments.whole(f"sections[{name!r}]", size, least=0)
             self.sections[name] = slice(slots, slots + size)
             slots += size
-        self.rows = new_rows(classes, slots, dim, anchors)  # the items, and which slots hold them
+        self.rows = pool.new_rows(classes, slots, dim, anchors)  # the items, and which slots hold them
         self.scores: Array = np.zeros((classes, slots), np.float32)  # what admission compares; lower is better
         self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
         self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
@@ -177,18 +177,10 @@ class Bank:
     def _put_back(self) -> None:
         overwritten, self._overwritten = self._overwritten or [], None
         self.arrivals[:] = self._arrived
-        rows = self.rows
-        for label, slot, row, before, figures, newest, feature, products, gram, facts in reversed(overwritten):
+        for label, slot, row, lay, products, gram, facts in reversed(overwritten):
             for follower in self._followers:
                 follower.replacing(label, slot, row)
-            after, rows.places[label, slot] = rows.places[label, slot], before
-            rows.holders[after] -= 1
-            if rows.holders[after] == 0:
-                rows.features[after] = 0
-            if before != NOWHERE:
-                rows.features[before] = feature
-                rows.holders[before] += 1
-            rows.figures[:], rows.newest[:] = figures, newest
+            pool.put_back(self.rows, label, slot, lay)
             if self.at[label, slot] != NOWHERE:
                 self.products[self.at[label, slot], row:] = products
             self.gram[label, slot] = gram
@@ -223,11 +215,7 @@ class Bank:
 
     def _move_items(self, label: int, slots: NDArray[np.int64]) -> None:
         """Let each slot of a class hold what `slots` held; -1: nothing. What none holds any longer goes."""
-        before = self.rows.places[label].copy()
-        self.rows.places[label] = np.where(slots < 0, NOWHERE, before[slots])
-        for gone in set(range(len(slots))) - set(slots.tolist()):
-            if before[gone] != NOWHERE:
-                release(self.rows, int(before[gone]))
+        pool.move(self.rows, label, slots)
 
     def place(self, label: int, feature: Array, position: int) -> None:
         """Give a class an item that is known to be of it, between two blocks: in the first section, and it stays there.
@@ -251,7 +239,7 @@ class Bank:
             follower.moved(label, np.arange(self.occupied.shape[1]))
 
     def _lay_down(self, label: int, slot: int, feature: Array) -> None:
-        lay_down(self.rows, label, slot, feature, NOWHERE)
+        pool.lay_down(self.rows, label, slot, feature, NOWHERE)
 
     @property
     def features(self) -> Array:
@@ -282,18 +270,7 @@ class Bank:
 
     def is_sound(self) -> bool:
         """Whether slots and rows fit together; those of a file that somebody has made need not."""
-        rows, held = self.rows, self.rows.places != NOWHERE
-        places = rows.places[held]
-        if places.size and not 0 <= places.min() <= places.max() < len(rows.holders):
-            return False
-        counted = np.bincount(places, minlength=len(rows.holders))
-        in_use = np.flatnonzero(counted)
-        used, free = (int(in_use[-1]) + 1 if len(in_use) else 0), int(np.argmin(np.append(counted, 0) > 0))
-        return (
-            np.array_equal(rows.holders, counted)
-            and np.array_equal(held, self.occupied > 0)
-            and rows.figures.tolist() == [used, free]
-        )
+        return pool.are_sound(self.rows, self.occupied)
 
     def positions(self) -> set[int]:
         """Positions in the stream of the images that have items here."""
@@ -379,15 +356,11 @@ class Bank:
             follower.written(label, slot, row, payload)
 
     def _held_by(self, label: int, slot: int, row: int) -> tuple[Any, ...]:
-        rows, place = self.rows, int(self.rows.places[label, slot])
         return Overwritten(
             label,
             slot,
             row,
-            place,
-            rows.figures.copy(),
-            rows.newest.copy(),
-            rows.features[place].copy(),
+            pool.lay_of(self.rows, label, slot),
             self.products[self.at[label, slot], row:].copy(),
             self.gram[label, slot].copy(),
             self._facts_of(label, slot),

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine import tables
 from trimtab.engine.arrays import Array
+from trimtab.engine.pool import Lay
 
 
 class Follower(Protocol):
@@ -43,10 +44,7 @@ class Overwritten(NamedTuple):
     label: int
     slot: int
     row: int
-    place: int  # the row of its item, or NOWHERE
-    figures: NDArray[np.int64]  # of the rows
-    newest: NDArray[np.int64]
-    feature: Array
+    lay: Lay
     products: Array
     gram: Array
     facts: Facts

@@ -86,6 +86,58 @@ def release(rows: Rows, row: int) -> None:
         rows.figures[USED] -= 1
 
 
+class Lay(NamedTuple):
+    """Where a slot's item lay before it was written over, and all that a write changes of the rows."""
+
+    place: int
+    figures: NDArray[np.int64]
+    newest: NDArray[np.int64]
+    feature: Array
+
+
+def lay_of(rows: Rows, label: int, slot: int) -> Lay:
+    """Copies, to be put back."""
+    place = int(rows.places[label, slot])
+    return Lay(place, rows.figures.copy(), rows.newest.copy(), rows.features[place].copy())
+
+
+def put_back(rows: Rows, label: int, slot: int, lay: Lay) -> None:
+    """Undo the last write that is not undone yet: a slot holds what it held, and the rows are bit for bit as before."""
+    after, rows.places[label, slot] = rows.places[label, slot], lay.place
+    rows.holders[after] -= 1
+    if rows.holders[after] == 0:
+        rows.features[after] = 0
+    if lay.place != NOWHERE:
+        rows.features[lay.place] = lay.feature
+        rows.holders[lay.place] += 1
+    rows.figures[:], rows.newest[:] = lay.figures, lay.newest
+
+
+def move(rows: Rows, label: int, slots: NDArray[np.int64]) -> None:
+    """Let each slot of a class hold what `slots` held; -1: nothing. What none holds any longer goes."""
+    before = rows.places[label].copy()
+    rows.places[label] = np.where(slots < 0, NOWHERE, before[slots])
+    for gone in set(range(len(slots))) - set(slots.tolist()):
+        if before[gone] != NOWHERE:
+            release(rows, int(before[gone]))
+
+
+def are_sound(rows: Rows, occupied: Array) -> bool:
+    """Whether slots and rows fit together; those of a file that somebody has made need not."""
+    held = rows.places != NOWHERE
+    places = rows.places[held]
+    if places.size and not 0 <= places.min() <= places.max() < len(rows.holders):
+        return False
+    counted = np.bincount(places, minlength=len(rows.holders))
+    in_use = np.flatnonzero(counted)
+    used, free = (int(in_use[-1]) + 1 if len(in_use) else 0), int(np.argmin(np.append(counted, 0) > 0))
+    return (
+        np.array_equal(rows.holders, counted)
+        and np.array_equal(held, occupied > 0)
+        and rows.figures.tolist() == [used, free]
+    )
+
+
 @njit(nogil=True)
 def _copy(feature: Array, out: Array) -> None:
     for k in range(len(out)):
