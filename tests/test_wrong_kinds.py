@@ -51,7 +51,7 @@ WRONG = {
     "complex array": np.zeros(3, complex),
     "array of strings": np.array(["a", "b"]),
     "array of objects": np.array([None, {}], object),
-    "path of nothing": Path("/nowhere/at/all"),
+    "path of nothing": Path("/dev/null/nowhere"),
 }
 
 

@@ -20,6 +20,7 @@ from trimtab.engine import tables
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
+from trimtab.engine.by_class import ByClass
 from trimtab.engine.compiled import njit
 from trimtab.engine.followers import Facts
 from trimtab.engine.pool import NOWHERE
@@ -30,40 +31,6 @@ WIDE = 16_384  # classes, from which on a bank is wide
 FIRST_ROOM = 1 << 30  # bytes of slots before the first growth: addresses, which take memory when they are written to
 WRITES_PER_IMAGE = 3  # classes that one image may open at most: its own, the vote's, and the one after reflection
 BLOCKS_OF_LOGITS = 24  # (C, block) arrays of float32 that are alive at once, measured; for the estimate of memory
-
-
-class ByClass:
-    """Rows that are kept for some classes, indexed by class; a class without a row reads as zeros, and its anchor."""
-
-    def __init__(self, bank: "WideBank", rows: Array, anchors: Array | None = None) -> None:
-        self._bank, self._rows, self._anchors = bank, rows, anchors
-        self.shape = (bank.classes, *rows.shape[1:])
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        label, *rest = key if isinstance(key, tuple) else (key,)
-        self._rows[self._bank.row_of[label]][tuple(rest)] = value
-
-    def __getitem__(self, key: Any) -> Array:
-        label, *rest = key if isinstance(key, tuple) else (key,)
-        if isinstance(label, slice):
-            label = range(self.shape[0])[label]
-        if isinstance(label, int | np.integer):
-            found: Array = self._row(int(label))[tuple(rest)]
-            return found
-        return np.stack([self._row(int(each))[tuple(rest)] for each in label])
-
-    def _row(self, label: int) -> Array:
-        place = self._bank.row_of[label]
-        if place >= 0:
-            held: Array = self._rows[place]
-            return held
-        row: Array = np.zeros(self.shape[1:], np.float32)
-        if self._anchors is not None:
-            row[0] = self._anchors[label]
-        return row
 
 
 class WideOverwritten(NamedTuple):
@@ -120,12 +87,12 @@ class WideBank(Bank):
     @property
     def features(self) -> ByClass:  # type: ignore[override]
         """(C, K, d), by class."""
-        return ByClass(self, self.slots, self._anchors)
+        return ByClass(self.row_of, self.slots, self._anchors)
 
     @property
     def gram(self) -> ByClass:  # type: ignore[override]
         """(C, K, K), by class."""
-        return ByClass(self, self.grams)
+        return ByClass(self.row_of, self.grams)
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """What is saved: of the classes that hold something, and one row per class of what is small."""
