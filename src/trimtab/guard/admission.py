@@ -312,7 +312,7 @@ def _judge(
 @njit(nogil=True)
 def _alone(near: Array, held: Array, text: Array, cosines: Array) -> float:
     """How much closer an image is to its best text than the three held images that are nearest, by their cosines."""
-    named, theirs = text[best_of(cosines)], np.float32(0)
+    best, theirs = best_of(cosines), np.float32(0)
     first = second = third = 0  # of the first three held, then of all
     for k in range(len(near)):
         if k == 0 or near[k] > near[first]:
@@ -322,8 +322,8 @@ def _alone(near: Array, held: Array, text: Array, cosines: Array) -> float:
         elif k == 2 or near[k] > near[third]:
             third = k
     for k in (first, second, third):
-        theirs += dot(held[k], named)
-    return float(cosines[best_of(cosines)] - theirs / np.float32(3))
+        theirs += dot(held[k], text[best])
+    return float(cosines[best] - theirs / np.float32(3))
 
 
 @njit(nogil=True)
