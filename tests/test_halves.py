@@ -18,7 +18,7 @@ def stream_of(agreement: float, classes: int = 12, images: int = 300) -> tuple[T
 
 def opened(task: Task, views: np.ndarray) -> Block:
     block = Block(task, views, 0)
-    TextTemper(task.logit_scale).open(block)
+    TextTemper(task.logit_scale, task.classes).open(block)
     return block
 
 

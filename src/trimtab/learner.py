@@ -57,7 +57,8 @@ class Learner:
                     first, count = block.first - start, len(block)
                     own = sources if count == len(sources) else sources[first : first + count]
                     yield from self._learn_some(block, own, watch)
-            self._look_back()
+            if self.seen % STRETCH == 0:
+                self._look_back()
 
     def _learn(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
         """Take in a block; of images that are not learned from, only the answer stays."""
@@ -119,17 +120,18 @@ class Learner:
             put_back()
 
     def _stretches(self, views: Array) -> Iterator[Array]:
-        """The images up to each point where a guard looks back."""
+        """The images up to each point where the stream looks back: what is found there holds for whole blocks."""
         first = 0
         while first < len(views):
-            last = len(views) if self.watch is None else first + STRETCH - self.seen % STRETCH
+            last = first + STRETCH - self.seen % STRETCH
             yield views[first:last]
             first = last
 
     def _look_back(self) -> None:
-        """At the end of a stretch: let go of what should not have been learned."""
+        """At the end of a stretch: take stock, and let go of what should not have been learned."""
+        self.state.take_stock()
         watch = self.watch
-        if watch is None or self.seen % STRETCH:
+        if watch is None:
             return
         if watch.has_to_start_over():
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)

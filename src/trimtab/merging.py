@@ -34,6 +34,7 @@ from trimtab.engine.moving_text import RunningText
 from trimtab.engine.prototypes import Prototypes
 from trimtab.engine.readouts import NegativePenalties, ReadOut
 from trimtab.engine.state import Nothing, OwnArrays, State
+from trimtab.engine.temper import TextTemper
 from trimtab.engine.whitened import WhitenedMemory
 from trimtab.errors import TrimtabError
 from trimtab.predictions import Predictions
@@ -42,7 +43,18 @@ from trimtab.stream import BLOCK, Stream
 from trimtab.task import Task
 
 # Parts that a replay of what is kept makes whole; so it does those that hold running figures and nothing else.
-REPLAYED = (Bank, ReadOut, NegativePenalties, Prototypes, Alignment, RunningText, WhitenedMemory, TextHalves, Nothing)
+REPLAYED = (
+    Bank,
+    ReadOut,
+    NegativePenalties,
+    Prototypes,
+    Alignment,
+    RunningText,
+    WhitenedMemory,
+    TextHalves,
+    TextTemper,
+    Nothing,
+)
 FIGURES = "figures"  # what parts call the array of their running figures
 
 

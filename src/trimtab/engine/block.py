@@ -22,8 +22,29 @@ from trimtab.task import Task
 Query = Literal["plain", "confident_mean"]
 
 
+class Level(Protocol):
+    """What puts names that speak louder than others on one level: `engine.leveling.TextLevel`."""
+
+    gains: Array  # (C,)
+    offsets: Array  # (C,)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all names speak as they are."""
+
+    def put_right(self, cosines: Array) -> None:
+        """Level cosines (..., C), in place."""
+
+    def pulled_back(self, slopes: Array) -> Array:
+        """Slopes (..., C) along leveled cosines as slopes along the cosines themselves."""
+
+
 class Temper(Protocol):
     """What finds the logit scale of each image: `engine.temper.TextTemper`."""
+
+    @property
+    def level(self) -> Level:
+        """How loudly the names speak."""
 
     def scales(self, cosines: Array, counted: NDArray[np.bool_] | None) -> tuple[Array, Doubles]:
         """(B, C) -> (B,): the logit scales, each from the images before; (B, 3): the figures after each.
@@ -111,6 +132,7 @@ class Block:
         if self.temper is None:
             scales, after = np.full(count, self.task.logit_scale, np.float32), np.zeros((count, 3))
         else:
+            self.temper.level.put_right(cosines)
             scales, after = self.temper.scales(cosines[:, 0], self.counted)
         probabilities: Array = np.empty((count, cosines.shape[2]), np.float32)
         entropies, labels = np.empty(count, np.float32), np.empty(count, np.intp)
@@ -197,6 +219,26 @@ class Block:
     def vote_labels(self) -> NDArray[np.intp]:
         """(B,): the class that the confident views vote for."""
         return self._under_text.labels if self._one_view else self.vote.argmax(axis=1)
+
+    def leveled(self, cosines: Array) -> Array:
+        """Cosines (..., C) with other texts, leveled in place as the block's own are."""
+        if self.temper is not None:
+            self.temper.level.put_right(cosines)
+        return cosines
+
+    def slopes_before_leveling(self, slopes: Array) -> Array:
+        """Slopes (..., C) along leveled cosines as slopes along the cosines themselves."""
+        return slopes if self.temper is None else self.temper.level.pulled_back(slopes)
+
+    @property
+    def plain_logits(self) -> Array:
+        """(B, C): the plain view against every text prototype."""
+        return self._under_text.logits
+
+    @property
+    def plain_labels(self) -> NDArray[np.intp]:
+        """(B,): the zero-shot class of the plain view."""
+        return self._under_text.labels
 
     @property
     def plain_probabilities(self) -> Array:

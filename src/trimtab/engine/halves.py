@@ -52,12 +52,13 @@ class TextHalves(OwnArrays):
 
         `retrieval` (n, C) is what the kept images say of them.
         """
-        if block.sure is None:
+        if block.sure is None or block.temper is None:
             return
         every, figures = self._every, self.figures
         text = block.task.text_prototypes if block.text is None else block.text
         images, sure = block.queries[rows], block.sure[rows]
-        said = block.logits[rows], block.logit_scales[rows], retrieval
+        level = block.temper.level  # answers of halves are those of names as they are
+        said = block.logits[rows], block.logit_scales[rows], level.gains, level.offsets, retrieval
         if len(learned) == 1:
             given = (self.habits, figures, text, images, *said, learned, every, sure)
             self._code = self._code or code_for(_learn_one, *given)
@@ -79,12 +80,12 @@ def _log_odds(share: float) -> float:
 
 
 @njit(nogil=True)
-def _named(half: Array, logits: Array, scale: float, habits: Doubles) -> tuple[int, int, int]:
+def _named(half: Array, whole: Array, habits: Doubles) -> tuple[int, int, int]:
     """The classes that both halves and the whole name, less their habits."""
     first, second, both = 0, 0, 0
     highest_first, highest_second, highest_both = -np.inf, -np.inf, -np.inf
     for c in range(len(half)):
-        one, other = half[c] - habits[0, c], logits[c] / scale - half[c] - habits[1, c]
+        one, other = half[c] - habits[0, c], whole[c] - half[c] - habits[1, c]
         if one > highest_first:
             highest_first, first = one, c
         if other > highest_second:
@@ -101,13 +102,15 @@ def _learn(
     half: Array,
     logits: Array,
     scales: Array,
+    gains: Array,
+    offsets: Array,
     retrieval: Array,
     learned: NDArray[np.bool_],
     every: int,
     sure: Doubles,
 ) -> None:
     """`half` (m, C) has a row for every so many of the images that are learned from, all else for every image."""
-    asked = 0
+    asked, whole = 0, np.empty(logits.shape[1], np.float32)
     for place in range(len(learned)):
         if not learned[place]:
             continue
@@ -115,8 +118,10 @@ def _learn(
         sure[place] = 1 / (1 + np.exp(-AGREED * agreed - STATED * _log_odds(sure[place])))
         if figures[SEEN] % every == 0:
             before = np.floor(figures[SEEN] / every)
+            for c in range(len(whole)):
+                whole[c] = (logits[place, c] / scales[place] - offsets[c]) / gains[c]
             if before > 0:
-                first, second, both = _named(half[asked], logits[place], scales[place], habits)
+                first, second, both = _named(half[asked], whole, habits)
                 step = 1 / (min(before, WINDOW) + WARM_UP)
                 figures[HALVES] += step * ((1.0 if first == second else 0.0) - figures[HALVES])
                 backed = 1.0 if best_of(retrieval[place]) == both else 0.0
@@ -124,7 +129,7 @@ def _learn(
             share = 1 / min(before + 1, HABIT_WINDOW)
             for c in range(len(habits[0])):
                 habits[0, c] += share * (half[asked, c] - habits[0, c])
-                habits[1, c] += share * (logits[place, c] / scales[place] - half[asked, c] - habits[1, c])
+                habits[1, c] += share * (whole[c] - half[asked, c] - habits[1, c])
             asked += 1
         figures[SEEN] += 1
 
@@ -137,6 +142,8 @@ def _learn_one(
     images: Array,
     logits: Array,
     scales: Array,
+    gains: Array,
+    offsets: Array,
     retrieval: Array,
     learned: NDArray[np.bool_],
     every: int,
@@ -148,4 +155,4 @@ def _learn_one(
     dim = images.shape[1] // 2
     for c in range(half.shape[1]):
         half[0, c] = dot(text[c, :dim], images[0, :dim])
-    _learn(habits, figures, half, logits, scales, retrieval, learned, every, sure)
+    _learn(habits, figures, half, logits, scales, gains, offsets, retrieval, learned, every, sure)

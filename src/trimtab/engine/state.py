@@ -109,6 +109,12 @@ class State:
                 found.append(part.count_block)
         return found
 
+    def take_stock(self) -> None:
+        """From time to time: let the parts find anew what they do not find at every image."""
+        for _, part in self._parts():
+            if hasattr(part, "take_stock"):
+                part.take_stock()
+
     def forget(self, positions: NDArray[np.int64]) -> int | None:
         """Let go of the items that came from these images; how many there were, None if no part can tell."""
         counts = [part.forget(positions) for _, part in self._parts() if hasattr(part, "forget")]

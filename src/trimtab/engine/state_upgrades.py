@@ -1,4 +1,4 @@
-"""States of the four formats before, as this version reads them.
+"""States of the five formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
@@ -16,7 +16,7 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = (2, 3, 4, 5)  # the formats that are read beside the present one
+BEFORE = (2, 3, 4, 5, 6)  # the formats that are read beside the present one
 
 NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
@@ -24,6 +24,9 @@ NEW = {
     "fusion.context_shares",
     "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
     *(f"state.{owner}halves.{name}" for owner in ("", "mcp.") for name in ("habits", "figures")),  # engine/halves.py
+    *(  # how loudly names speak (engine/leveling.py): as they are
+        f"state.{owner}temper.level_{name}" for owner in ("", "mcp.") for name in ("sums", "gains", "offsets", "share")
+    ),
     "guard.taken_back",  # which answers were the text's (guard/watch.py): none
     *(f"guard.runs.{who}.context_{name}" for who in ("text", "answers") for name in ("sums", "recent", "shares")),
     "guard.runs.scale",  # whether classes come in runs (guard/runs.py)

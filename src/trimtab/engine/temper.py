@@ -4,6 +4,7 @@ A text prototype's cosine becomes a logit by a factor that comes with the encode
 words unlike those it was trained with. Here it is the factor at which the text's mean confidence over the last images,
 the probability of its best class, is CONFIDENCE. So the scale that a task states changes no answer; no label is used.
 It is still the only hint at how sure of its answers a classifier should be, so the confidence that it gives is kept.
+Names that speak far louder than others are put on one level first (leveling.py).
 """
 
 import numpy as np
@@ -13,6 +14,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, exp, highest_of
+from trimtab.engine.leveling import TextLevel
 from trimtab.engine.state import OwnArrays
 
 CONFIDENCE = 0.4
@@ -26,15 +28,18 @@ ONE = np.ones(1, np.bool_)  # a single image, which counts
 
 
 class TextTemper(OwnArrays):
-    """Three running figures. A block asks for its scales when it is opened; `take_in` makes one image count."""
+    """Three running figures, and the names' level. A block asks for its scales when it is opened; `take_in` makes one
+    image count.
+    """
 
-    def __init__(self, stated_scale: float) -> None:
-        self.stated_scale = stated_scale
+    def __init__(self, stated_scale: float, classes: int, *, level_names: bool = True) -> None:
+        self.stated_scale, self._level_names = stated_scale, level_names
         self.figures = np.zeros(3)
+        self.level = TextLevel(classes)
 
     def arrays(self) -> Arrays:
         """Everything learned."""
-        return {"figures": self.figures}
+        return {"figures": self.figures, **{f"level_{name}": array for name, array in self.level.arrays().items()}}
 
     def open(self, block: Block) -> None:
         """Let the block's logits be tempered."""
@@ -54,16 +59,27 @@ class TextTemper(OwnArrays):
         return scales, after
 
     def take_in(self, image: Image) -> None:
-        """Make the image count for those that come."""
+        """Make the image count for those that come, unless its block says that it does not."""
         self.figures[:] = image.block.tempered[image.row]
+        self._level(image.block, np.array([image.row]))
 
     def count_block(self, block: Block) -> None:
         """Make all images of a block count, but for those that the block says do not."""
         self.figures[:] = block.tempered[-1]
+        self._level(block, np.arange(len(block)))
 
     def pass_by(self, image: Image) -> None:
         """An image that is not learned from: as in a block."""
         self.take_in(image)
+
+    def take_stock(self) -> None:
+        """Find the names' level anew."""
+        self.level.take_stock()
+
+    def _level(self, block: Block, rows: NDArray[np.intp]) -> None:
+        """Let images of a block count for the names' level."""
+        if self._level_names:
+            self.level.take_in(block, rows if block.counted is None else rows[block.counted[rows]])
 
 
 @njit(nogil=True)

@@ -47,7 +47,7 @@ from trimtab.engine.wide import WideBank
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.joint_loss import CONTRAST_FLOOR
-from trimtab.methods.mcp_plus_walk import Step, follow, parts_for, prototyped_by, room_for, stretches, walk
+from trimtab.methods.mcp_plus_walk import Step, follow, names_of, parts_for, prototyped_by, room_for, stretches, walk
 from trimtab.methods.three_caches import PAPER_FORM, ThreeCacheMethod, ThreeCaches, released_affinity
 from trimtab.methods.three_caches_walk import Figures, looks_of
 from trimtab.task import Task
@@ -193,7 +193,7 @@ class MCPPlus(ThreeCacheMethod):
         figures = Figures(state.caches.clarity.figures, state.strength.figures, *self.speech)
         prototyped = prototyped_by(state.text, state.prototypes, state.negatives, state.alignment)
         room, parts = room_for(block), parts_for(block)
-        fixed = looks_of(block), self.rules, figures, prototyped, self._one_step, room, *parts
+        fixed = looks_of(block), self.rules, figures, names_of(block), prototyped, self._one_step, room, *parts
         settles = self.align_weight > 0
         for first, last in stretches(learned):
             put_back = None if learned[first] else state.hold()  # the loop takes back what it has put into the bank
@@ -248,12 +248,12 @@ class MCPPlus(ThreeCacheMethod):
         rate, eps = self.learning_rate, self.adam_eps
         moved_text = one_step(text, _ones(text), text_gradients, rate, eps)  # Eq. 6, left
         moved_visual = one_step(prototypes.units, prototypes.lengths, visual_gradients, rate, eps)  # Eq. 6, right
-        scale = image.logit_scale
+        scale, block = image.logit_scale, image.block
         support = self._prototype_term(moved_visual @ image.feature, state)
-        logits = scale * (moved_text @ image.feature) + support - caches.penalties.at(image)
-        voters = image.block.kept_features[image.row]
+        logits = scale * block.leveled(moved_text @ image.feature) + support - caches.penalties.at(image)
+        voters = block.kept_features[image.row]
         prototype, retrieval = softmax(logits), softmax(scale * caches.retrieved.at(image))  # Eq. 4, Eq. 3
-        parts = softmax(scale * (voters @ moved_text.T)).mean(axis=0), prototype, retrieval
+        parts = softmax(scale * block.leveled(voters @ moved_text.T)).mean(axis=0), prototype, retrieval
         named = zip(self.parts, parts, strict=True)
         return Answer({name: np.asarray(part, np.float32) for name, part in named}, moved_text)
 
@@ -265,7 +265,8 @@ class MCPPlus(ThreeCacheMethod):
         one_view = len(views) == 1
         kept = np.zeros(1, np.intp) if one_view else confident_views(entropy(softmax(logits)), self.view_fraction)
         slopes = np.float32(self.entropy_weight) * entropy_slopes(logits[kept])  # Eq. 7
-        text_slopes, visual_slopes = image.logit_scale * slopes, slopes * self._prototype_slopes(support[kept], state)
+        text_slopes = image.logit_scale * image.block.slopes_before_leveling(slopes)
+        visual_slopes = slopes * self._prototype_slopes(support[kept], state)
         weights = self.align_weight, self.contrast_weight
         return loss_gradients(state, views[kept], text_slopes, visual_slopes, *weights)
 

@@ -18,6 +18,7 @@ from trimtab.engine.arrays import Array, Doubles, Floats
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, exp, softmax_in_place
+from trimtab.engine.leveling import level_row, pull_back_row
 from trimtab.engine.moving_text import RunningText
 from trimtab.engine.products import dot
 from trimtab.engine.prototypes import Prototypes, renew_one
@@ -56,6 +57,14 @@ class Step(NamedTuple):
     eps: np.float32
 
 
+class Names(NamedTuple):
+    """How loudly the names speak: see `engine.leveling`."""
+
+    even: bool
+    gains: Array  # (C,)
+    offsets: Array  # (C,)
+
+
 class Room(NamedTuple):
     """Room for one image, (C,) each but the last."""
 
@@ -65,6 +74,15 @@ class Room(NamedTuple):
     probabilities: Doubles
     changed: NDArray[np.bool_]  # classes whose visual prototype the image at hand has changed
     written: NDArray[np.int64]  # (1,): the image that was written last, whose answer may be still to come
+
+
+def names_of(block: Block) -> Names:
+    """How loudly the names speak of a block's images."""
+    if block.temper is None:
+        classes = block.logits.shape[1]
+        return Names(True, np.ones(classes, np.float32), np.zeros(classes, np.float32))
+    level = block.temper.level
+    return Names(level.is_even, level.gains, level.offsets)
 
 
 def room_for(block: Block) -> Room:
@@ -126,6 +144,7 @@ def walk(
     looks: Looks,
     rules: Rules,
     figures: Figures,
+    names: Names,
     prototyped: Prototyped,
     step: Step,
     room: Room,
@@ -144,7 +163,7 @@ def walk(
             room.written[0] = row
             if _renew(bank, rules, prototyped, row, room.changed):
                 return row
-        _answer(readouts, looks, figures, prototyped, step, room, row, text[row], prototype[row], retrieval[row])
+        _answer(readouts, looks, figures, names, prototyped, step, room, row, text[row], prototype[row], retrieval[row])
         if not visit.learned[row]:
             door.take_back(bank, readouts, visit, row)
     return last
@@ -179,6 +198,7 @@ def _answer(
     readouts: ReadOuts,
     looks: Looks,
     figures: Figures,
+    names: Names,
     prototyped: Prototyped,
     step: Step,
     room: Room,
@@ -208,7 +228,11 @@ def _answer(
         slopes[c] *= step.entropy_weight
         room.scratch[c] *= slopes[c]
         slopes[c] *= scale
+    if not names.even:
+        pull_back_row(slopes, names.gains)
     _ask_moved(prototyped, step, feature, slopes, room.scratch, text, cosines)
+    if not names.even:
+        level_row(text, names.gains, names.offsets)
     for c in range(len(cosines)):
         text[c] *= scale
         prototype[c] = text[c] + _support(cosines[c], lengths[c], slope, usual, figures) - against[c, row]

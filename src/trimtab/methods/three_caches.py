@@ -94,6 +94,11 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
         about="The logit scale: 'stream' finds one at which the text's mean confidence is 0.4, so that the scale that "
         "comes with the encoder does not matter (ours); 'given' is the task's, as in the paper.",
     )
+    level_names: bool = switch(
+        True,
+        about="Whether names that speak far louder than others are put on one level (ours); only with "
+        "text_scale='stream'.",
+    )
     prototype_term: str = choice(
         "matched",
         ("matched", "affinity"),
@@ -227,7 +232,9 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
 
     def new_temper(self, task: Task) -> TextTemper | Nothing:
         """What finds the logit scale, if it is not the task's."""
-        return TextTemper(task.logit_scale) if self.text_scale == "stream" else Nothing()
+        if self.text_scale != "stream":
+            return Nothing()
+        return TextTemper(task.logit_scale, task.classes, level_names=self.level_names)
 
     def new_halves(self, task: Task) -> TextHalves | Nothing:
         """What says how sure answers should be, if the logit scale does not."""
