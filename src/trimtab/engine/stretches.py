@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.engine.arrays import Array
+from trimtab.engine.compiled import njit
+from trimtab.engine.few_classes import across
 
 STRETCH = 512  # rows of the ring
 WIDE, FOLDED = 512, 320  # dimensions: features of more than the first are folded to the second
-FEW_CLASSES = 64  # below, a product is faster the other way round, though it must be turned
 
 
 class Seen(NamedTuple):
@@ -34,7 +35,7 @@ class Seen(NamedTuple):
 
 
 class Stretches:
-    """A ring of images (slots, d), whoever writes it, and what is known of its rows."""
+    """A ring of images (slots, d), and what is known of its rows."""
 
     def __init__(self, ring: Array, text: Array) -> None:
         slots, dim = ring.shape
@@ -42,18 +43,25 @@ class Stretches:
         self._folded: Array = np.zeros((slots, FOLDED), np.float32) if is_folded(dim) else ring
         # Of more classes than dimensions, the cosines would take more memory than the images.
         self._cosines: Array | None = np.zeros((len(text), slots), np.float32) if len(text) <= dim else None
+        self._narrow = 0  # rows, from the first on, that are folded as they are
         self._known = np.zeros(-(-slots // STRETCH), np.int64)  # rows of each stretch that are as they were
         self._means = np.zeros((len(self._known), self._folded.shape[1]), np.float32)
         self._scatters: dict[int, Array] = {}
 
-    def changed(self, first: int, last: int) -> None:
-        """These rows of the ring were written, up to the last, which was not."""
-        self._known[first // STRETCH : -(-last // STRETCH)] = 0
+    def write(self, place: int, images: Array, narrow: Array) -> None:
+        """Write images (n, d) into the ring from this place on; `narrow` are the same, folded."""
+        last = place + len(images)
+        self._ring[place:last] = images
+        if self._folded is not self._ring and place <= self._narrow:
+            self._folded[place:last] = narrow
+            self._narrow = max(self._narrow, last)
+        self._known[place // STRETCH : -(-last // STRETCH)] = 0
 
     def doubt(self) -> None:
-        """Any row of the ring may have been written; what was known of scatters takes no memory any longer."""
+        """Anybody may have written any row of the ring; what was known of scatters takes no memory any longer."""
         self._known[:] = 0
         self._scatters.clear()
+        self._narrow = 0
 
     def seen(self, images: int) -> Seen:
         """The first so many rows."""
@@ -61,10 +69,14 @@ class Stretches:
         dim = self._folded.shape[1]
         whole = images >= dim
         cosines = np.empty((len(self._text), images), np.float32) if self._cosines is None else self._cosines
+        if self._folded is not self._ring and images > self._narrow:
+            _fold(self._ring, self._folded, self._narrow, images)
+            self._narrow = images
         for number, (first, last) in enumerate(bounds):
             new = self._known[number] != last - first
             if new:
-                self._fold(number, slice(first, last))
+                self._means[number] = self._folded[first:last].mean(axis=0)
+                self._scatters.pop(number, None)
             if new or self._cosines is None:
                 cosines[:, first:last] = across(self._text, self._ring[first:last])
             if whole and (new or number not in self._scatters):
@@ -82,20 +94,6 @@ class Stretches:
                 scatter += self._scatters[number]
         return Seen(self._folded[:images], np.ascontiguousarray(cosines[:, :images]), mean, scatter)
 
-    def _fold(self, number: int, rows: slice) -> None:
-        """Fold a stretch anew; what was known of its scatter is so no longer."""
-        if self._folded is not self._ring:
-            self._folded[rows] = folded(self._ring[rows])
-        self._means[number] = self._folded[rows].mean(axis=0)
-        self._scatters.pop(number, None)
-
-
-def across(classes: Array, images: Array) -> Array:
-    """(C, n): the products of classes (C, d) with images (n, d)."""
-    if len(classes) < FEW_CLASSES:
-        return np.ascontiguousarray((images @ classes.T).T)
-    return classes @ images.T
-
 
 def is_folded(dim: int) -> bool:
     """Whether features of so many dimensions are folded."""
@@ -103,14 +101,11 @@ def is_folded(dim: int) -> bool:
 
 
 def folded(rows: Array) -> Array:
-    """(n, FOLDED): stretches of the dimensions on top of each other, every second one with its sign changed.
-
-    A projection that costs no product: each direction keeps about its share of the length.
-    """
-    found = rows[:, :FOLDED].copy()
-    for sign, part in _turns(rows.shape[1]):
-        on_top = found[:, : part.stop - part.start]
-        (np.add if sign > 0 else np.subtract)(on_top, rows[:, part], out=on_top)
+    """(n, d): the rows, folded if they are wide."""
+    if not is_folded(rows.shape[1]):
+        return rows
+    found: Array = np.empty((len(rows), FOLDED), np.float32)
+    _fold(rows, found, 0, len(rows))
     return found
 
 
@@ -125,3 +120,20 @@ def _turns(dim: int) -> Iterator[tuple[np.float32, slice]]:
     """The stretches of the dimensions after the first, and their signs."""
     for count, first in enumerate(range(FOLDED, dim, FOLDED)):
         yield np.float32(count % 2 * 2 - 1), slice(first, min(first + FOLDED, dim))
+
+
+@njit(nogil=True)
+def _fold(rows: Array, folded: Array, first: int, last: int) -> None:
+    """Write (n, FOLDED) for some rows: stretches of the dimensions on top of each other, every second one negative.
+
+    A projection that costs no product: each direction keeps about its share of the length.
+    """
+    dim, width = rows.shape[1], folded.shape[1]
+    for row in range(first, last):
+        out = folded[row]
+        out[:] = rows[row, :width]
+        for turn, start in enumerate(range(width, dim, width)):
+            part = rows[row, start : min(start + width, dim)]
+            sign = np.float32(turn % 2 * 2 - 1)
+            for k in range(len(part)):
+                out[k] += sign * part[k]
