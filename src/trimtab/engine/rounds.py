@@ -44,9 +44,9 @@ class Believed(NamedTuple):
 def _sums(row: Array) -> tuple[np.float32, np.float32]:
     """The sum of numbers, and that of their squares."""
     total, squares = np.float32(0), np.float32(0)
-    for value in row:
-        total += value
-        squares += value * value
+    for k in range(len(row)):  # by places: over the row itself, the loop would not run in lanes
+        total += row[k]
+        squares += row[k] * row[k]
     return total, squares
 
 
@@ -118,9 +118,8 @@ def named(scores: Array) -> Names:
     for c in range(1, classes):
         row = scores[c]
         for image in range(images):
-            higher = row[image] > highest[image]
-            best[image] = np.int32(c) if higher else best[image]
-            highest[image] = row[image] if higher else highest[image]
+            if row[image] > highest[image]:
+                highest[image], best[image] = row[image], np.int32(c)
     return best
 
 

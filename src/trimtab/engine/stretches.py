@@ -5,8 +5,9 @@ scatter are found by stretches of STRETCH rows, each about the stretch's own mea
 
     X'X = sum_j X_j'X_j + sum_j n_j (m_j - m)(m_j - m)'
 
-A stretch is always computed whole and in the same way, so what comes out is a function of the ring alone, bit for bit,
-whatever was kept. Nothing of it is saved.
+Cosines are found by groups of GROUP rows, as soon as a group is written: then it is still near. A stretch, or a group,
+is always computed whole and in the same way, so what comes out is a function of the ring alone, bit for bit, whatever
+was kept. Nothing of it is saved.
 
 Features of more than WIDE dimensions are folded to FOLDED. A covariance costs d^2 multiplications per image, and a
 memory of 2,048 images knows no more of 1,280 dimensions than of some hundreds: their answers are as good.
@@ -21,7 +22,7 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
 from trimtab.engine.few_classes import across
 
-STRETCH = 512  # rows of the ring
+STRETCH, GROUP = 512, 64  # rows of the ring
 WIDE, FOLDED = 512, 320  # dimensions: features of more than the first are folded to the second
 
 
@@ -43,6 +44,7 @@ class Stretches:
         self._folded: Array = np.zeros((slots, FOLDED), np.float32) if is_folded(dim) else ring
         # Of more classes than dimensions, the cosines would take more memory than the images.
         self._cosines: Array | None = np.zeros((len(text), slots), np.float32) if len(text) <= dim else None
+        self._told = np.zeros(-(-slots // GROUP), np.int64)  # rows of each group whose cosines are known
         self._narrow = 0  # rows, from the first on, that are folded as they are
         self._known = np.zeros(-(-slots // STRETCH), np.int64)  # rows of each stretch that are as they were
         self._means = np.zeros((len(self._known), self._folded.shape[1]), np.float32)
@@ -56,10 +58,14 @@ class Stretches:
             self._folded[place:last] = narrow
             self._narrow = max(self._narrow, last)
         self._known[place // STRETCH : -(-last // STRETCH)] = 0
+        self._told[place // GROUP : -(-last // GROUP)] = 0
+        if self._cosines is not None:
+            for group in range(place // GROUP, last // GROUP):
+                self._tell(self._cosines, group, last)
 
     def doubt(self) -> None:
         """Anybody may have written any row of the ring; what was known of scatters takes no memory any longer."""
-        self._known[:] = 0
+        self._known[:] = self._told[:] = 0
         self._scatters.clear()
         self._narrow = 0
 
@@ -68,7 +74,6 @@ class Stretches:
         bounds = [(first, min(first + STRETCH, images)) for first in range(0, images, STRETCH)]
         dim = self._folded.shape[1]
         whole = images >= dim
-        cosines = np.empty((len(self._text), images), np.float32) if self._cosines is None else self._cosines
         if self._folded is not self._ring and images > self._narrow:
             _fold(self._ring, self._folded, self._narrow, images)
             self._narrow = images
@@ -77,8 +82,6 @@ class Stretches:
             if new:
                 self._means[number] = self._folded[first:last].mean(axis=0)
                 self._scatters.pop(number, None)
-            if new or self._cosines is None:
-                cosines[:, first:last] = across(self._text, self._ring[first:last])
             if whole and (new or number not in self._scatters):
                 centered = self._folded[first:last] - self._means[number]
                 self._scatters[number] = centered.T @ centered
@@ -92,7 +95,22 @@ class Stretches:
             scatter = off.T @ off
             for number in range(len(bounds)):
                 scatter += self._scatters[number]
-        return Seen(self._folded[:images], np.ascontiguousarray(cosines[:, :images]), mean, scatter)
+        return Seen(self._folded[:images], self._cosines_of(images), mean, scatter)
+
+    def _cosines_of(self, images: int) -> Array:
+        """(C, n): the text's, with the first so many rows."""
+        if self._cosines is None:
+            return across(self._text, self._ring[:images])
+        for group in range(-(-images // GROUP)):
+            if self._told[group] != min(GROUP, images - GROUP * group):
+                self._tell(self._cosines, group, images)
+        return np.ascontiguousarray(self._cosines[:, :images])
+
+    def _tell(self, cosines: Array, group: int, images: int) -> None:
+        """Find the cosines of a group, which ends after GROUP rows or after so many images."""
+        rows = slice(GROUP * group, min(GROUP * (group + 1), images))
+        cosines[:, rows] = across(self._text, self._ring[rows])
+        self._told[group] = rows.stop - rows.start
 
 
 def is_folded(dim: int) -> bool:

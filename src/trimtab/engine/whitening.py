@@ -62,7 +62,7 @@ class _Whitening:
         self._root, self._inverse = root, None if 2 * rows < len(root) else root.T @ root
         self._scale, self._ridge = np.float32(images / (1 - shrinkage)), np.float32(ridge)
         # The mean of x' S^-1 x over the images: the trace of S^-1 X'X / n.
-        trace = float(np.einsum("ij,ij->", root, root))
+        trace = float(np.vdot(root, root))
         self.length = max((len(gram) - ridge * trace) / (1 - shrinkage), 1e-6)
 
     def said(self, posteriors: Array) -> _Said:
