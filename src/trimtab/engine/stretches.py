@@ -91,8 +91,8 @@ class Stretches:
         mean = counts @ means / np.float32(images)
         scatter = None
         if whole:
-            off = np.sqrt(counts)[:, None] * (means - mean)
-            scatter = off.T @ off
+            off = means - mean
+            scatter = (counts[:, None] * off).T @ off
             for number in range(len(bounds)):
                 scatter += self._scatters[number]
         return Seen(self._folded[:images], self._cosines_of(images), mean, scatter)
