@@ -7,7 +7,10 @@ from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from oracle.keel import folded, run_whitened
 from trimtab import MCP, Keel, Stream, Task, TrimtabError
 from trimtab.engine.equations import softmax
+from trimtab.engine.few_classes import across, gathered
+from trimtab.engine.roots import times_inverse
 from trimtab.engine.stretches import Stretches, unfolded
+from trimtab.engine.stretches import folded as narrowed
 from trimtab.engine.whitened import _next_fit
 from trimtab.engine.whitening import fit_classes
 from trimtab.study.metrics import score
@@ -74,8 +77,8 @@ def test_what_is_kept_between_fits_changes_no_bit(dim, classes):
     kept.seen(700)
     for images in (1000, 1300, 1300):
         first = int(rng.integers(600, 1250))
-        ring[first : first + 50] = features[rng.integers(1300, 1700, 50), 0]
-        kept.changed(first, first + 50)
+        others = features[rng.integers(1300, 1700, 50), 0]
+        kept.write(first, others, narrowed(others))
         for found, expected in zip(kept.seen(images), Stretches(ring, text).seen(images), strict=True):
             np.testing.assert_array_equal(found, expected)
     centered = kept.seen(1300).images.astype(np.float64)
@@ -84,6 +87,19 @@ def test_what_is_kept_between_fits_changes_no_bit(dim, classes):
     ring[:] = features[200:1500, 0]
     kept.doubt()
     np.testing.assert_array_equal(kept.seen(1300).scatter, Stretches(ring, text).seen(1300).scatter)
+
+
+@pytest.mark.parametrize("classes", [1, 10, 60, 61])
+@pytest.mark.parametrize("images", [1, 119, 1000])
+def test_products_by_pieces_are_products(classes, images):
+    rng = np.random.default_rng(7)
+    rows, some = rng.normal(size=(classes, 330)).astype(np.float32), rng.normal(size=(images, 330)).astype(np.float32)
+    shares = rng.random((classes, images), np.float32)
+    np.testing.assert_allclose(across(rows, some), rows @ some.T, atol=1e-3)
+    np.testing.assert_allclose(gathered(shares, some), shares @ some, atol=1e-3)
+    root = np.tril(rng.normal(size=(330, 330))).astype(np.float32)
+    expected = rows.astype(np.float64) @ root.T.astype(np.float64) @ root.astype(np.float64)
+    np.testing.assert_allclose(times_inverse(rows, root), expected, atol=1e-2)
 
 
 def test_the_first_parts_are_mcps(clip_like):

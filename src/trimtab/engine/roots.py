@@ -4,6 +4,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
+from trimtab.engine.few_classes import SMALL_TABLE, pieces
 from trimtab.engine.kernels import VECTORIZE
 
 SMALL = 64  # rows that one compiled loop takes at once
@@ -31,6 +32,16 @@ def _by_halves(matrix: Array, root: Array) -> None:
     below = matrix[half:, :half] @ first.T
     _by_halves(matrix[half:, half:] - below @ below.T, second)
     np.negative(second @ (below @ first), out=root[half:, :half])
+
+
+def times_inverse(rows: Array, root: Array) -> Array:
+    """(C, n): a few rows times R'R, as two products that leave out what is zero in the triangle."""
+    half, whole = np.empty_like(rows), np.empty_like(rows)
+    for piece in pieces(len(root), max(SMALL_TABLE // len(rows), 1)):
+        np.matmul(rows[:, : piece.stop], root[piece, : piece.stop].T, out=half[:, piece])
+    for piece in pieces(len(root), max(SMALL_TABLE // len(rows), 1)):
+        np.matmul(half[:, piece.start :], root[piece.start :, piece], out=whole[:, piece])
+    return whole
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")

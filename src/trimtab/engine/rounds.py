@@ -1,5 +1,7 @@
 """The rounds of `whitening.fit_classes` over n images and C classes, as compiled loops without arrays in between.
 
+What lies between two matrix products is one call (`begin`, `take_habit_off`, `find_better`, `believe`).
+
 Everything is class by class, (C, n): a loop along the images runs in lanes however few the classes are. Images are
 taken a stretch at a time, so that what is read again is still near.
 
@@ -16,6 +18,10 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, exp
 
+FIRST_CONFIDENCE, MOST_CONFIDENCE = 0.55, 0.9  # the text's mean confidence in the posteriors: at first, and at most
+HABIT = (
+    2.0  # share of the text's habit that is taken off, per share of images that text and discriminant name otherwise
+)
 MOST_KAPPA = 1e4
 STRETCH = 256  # images at once
 FEW = 256  # images to find the text's mean confidence on
@@ -38,10 +44,46 @@ class Believed(NamedTuple):
 def _sums(row: Array) -> tuple[np.float32, np.float32]:
     """The sum of numbers, and that of their squares."""
     total, squares = np.float32(0), np.float32(0)
-    for value in row:
-        total += value
-        squares += value * value
+    for k in range(len(row)):  # by places: over the row itself, the loop would not run in lanes
+        total += row[k]
+        squares += row[k] * row[k]
     return total, squares
+
+
+@njit(nogil=True)
+def begin(cosines: Array) -> tuple[Array, Array]:
+    """(C, n) each: the text as the rounds take it, and the posteriors that it alone gives."""
+    text = centered(cosines)
+    return text, text_posteriors(text, factor_for(text, FIRST_CONFIDENCE))
+
+
+@njit(nogil=True)
+def take_habit_off(
+    text: Array, posteriors: Array, products: Array, squares: Array, length: float
+) -> tuple[Array, Names, Array]:
+    """Take the habit off the text, as far as the discriminants say otherwise: (C,) what was taken off it.
+
+    And what that leaves: (n,) how the text names the images, (C, n) the posteriors that it alone gives.
+    """
+    leave_out(posteriors, products, believe(posteriors, squares, length), length)
+    habit = less_habit(text, min(1.0, HABIT * (1 - share_alike(named(products), named(text)))))
+    return habit, named(text), text_posteriors(text, factor_for(text, FIRST_CONFIDENCE))
+
+
+@njit(nogil=True)
+def find_better(
+    text: Array, says: Names, posteriors: Array, products: Array, squares: Array, length: float, strength: float
+) -> float:
+    """Write the posteriors of the next round: (C, n), from what the class sums under these say of the images.
+
+    The share of the images that text and discriminants name alike.
+    """
+    believed = believe(posteriors, squares, length)
+    leave_out(posteriors, products, believed, length)
+    agreement = share_alike(named(products), says)
+    factor = factor_for(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE))
+    find_posteriors(text, factor, products, believed.reliability, strength, posteriors)
+    return agreement
 
 
 @njit(nogil=True)
@@ -76,9 +118,8 @@ def named(scores: Array) -> Names:
     for c in range(1, classes):
         row = scores[c]
         for image in range(images):
-            higher = row[image] > highest[image]
-            best[image] = np.int32(c) if higher else best[image]
-            highest[image] = row[image] if higher else highest[image]
+            if row[image] > highest[image]:
+                highest[image], best[image] = row[image], np.int32(c)
     return best
 
 
@@ -163,7 +204,8 @@ def share_alike(one: Names, other: Names) -> float:
 def text_posteriors(text: Array, factor: float) -> Array:
     """(C, n): softmax(factor * text)."""
     found = np.float32(factor) * text
-    softmax_of(found, np.empty(text.shape[1], np.float32), np.empty(text.shape[1], np.float32))
+    images = text.shape[1]
+    softmax_of(found, 0, images, np.empty(images, np.float32), np.empty(images, np.float32))
     return found
 
 
@@ -200,21 +242,24 @@ def find_posteriors(
             out = posteriors[c, first : first + count]
             for image in range(count):
                 out[image] = sharp * row[image] + known[image] * own[image]
-        softmax_of(posteriors[:, first : first + count], highest, total)
+        softmax_of(posteriors, first, count, highest, total)
 
 
 @njit(nogil=True, error_model="numpy")
-def softmax_of(logits: Array, highest: Array, total: Array) -> None:
-    """Softmax over the classes of (C, n) logits, written over them; with room for two figures per image."""
-    classes, images = logits.shape
-    highest[:] = logits[0]
+def softmax_of(logits: Array, first: int, images: int, highest: Array, total: Array) -> None:
+    """Softmax over the classes of so many of the (C, n) logits, written over them; with room for two figures per image.
+
+    Rows are cut where they are walked: cut as a table, they would not be known to lie in one piece, nor run in lanes.
+    """
+    classes = len(logits)
+    highest[:] = logits[0, first : first + images]
     for c in range(1, classes):
-        row = logits[c]
+        row = logits[c, first : first + images]
         for image in range(images):
             highest[image] = max(highest[image], row[image])
     total[:] = 0
     for c in range(classes):
-        row = logits[c]
+        row = logits[c, first : first + images]
         for image in range(images):
             row[image] = exp(max(row[image] - highest[image], FAINT))
         for image in range(images):
@@ -222,7 +267,7 @@ def softmax_of(logits: Array, highest: Array, total: Array) -> None:
     for image in range(images):
         total[image] = np.float32(1) / total[image]
     for c in range(classes):
-        row = logits[c]
+        row = logits[c, first : first + images]
         for image in range(images):
             share = row[image] * total[image]
             row[image] = share if share > NOTHING else np.float32(0)

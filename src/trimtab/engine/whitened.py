@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block
 from trimtab.engine.state import OwnArrays
-from trimtab.engine.stretches import STRETCH, Stretches, is_folded, unfolded
+from trimtab.engine.stretches import STRETCH, Stretches, folded, is_folded, unfolded
 from trimtab.engine.whitening import fit_classes
+from trimtab.errors import TrimtabError
 
 FIRST_FIT = 16  # images
 GROWTH = 0.3  # the next fit, as a share of the images seen
@@ -40,6 +41,7 @@ class WhitenedMemory(OwnArrays):
         self.habit: Array = np.zeros(classes, np.float32)  # of the text's cosines
         self.figures = np.array([0.0, FIRST_FIT, 0.0])
         self._block: Block | None = None
+        self._queries: Array = np.zeros((0, dim), np.float32)  # of the block, folded
         self._scores: Array = np.zeros((0, classes), np.float32)
 
     def arrays(self) -> Arrays:
@@ -57,14 +59,14 @@ class WhitenedMemory(OwnArrays):
 
     def open(self, block: Block) -> None:
         """Score a block's images by the classes as they are fitted now."""
-        self._block = block
-        self._scores = block.queries @ self.weights.T + self.offsets
+        self._block, self._queries = block, folded(block.queries)
+        self._score()
 
     def hold(self) -> Callable[[], None]:
         """Remember what the next image overwrites; what is returned puts it back."""
         figures = self.figures.copy()
         place = int(figures[SEEN]) % len(self.features)
-        row, source = self.features[place].copy(), self.sources[place]
+        row, source = self.features[place : place + 1].copy(), self.sources[place]
         model = (
             (self.weights, self.offsets, self.reliability, self.habit) if figures[SEEN] + 1 == figures[NEXT_FIT] else ()
         )
@@ -72,12 +74,12 @@ class WhitenedMemory(OwnArrays):
 
         def put_back() -> None:
             refitted = self.figures[NEXT_FIT] != figures[NEXT_FIT]
-            self.features[place], self.sources[place], self.figures[:] = row, source, figures
-            self._stretches.changed(place, place + 1)
+            self._stretches.write(place, row, folded(row))
+            self.sources[place], self.figures[:] = source, figures
             for live, before in zip(model, fitted, strict=True):
                 live[:] = before
-            if refitted and self._block is not None:
-                self.open(self._block)
+            if refitted:
+                self._score()
 
         return put_back
 
@@ -100,24 +102,23 @@ class WhitenedMemory(OwnArrays):
         """(n, C): the discriminants of some of the block's images; 0 before the first fit."""
         return self._scores[rows]
 
-    def take_in(self, images: Array, first: int) -> None:
-        """Remember images (n, d), at most `until_fit`, and fit the classes anew if it is time.
-
-        `first` is the position of the first of them in the stream.
-        """
-        figures, slots, done = self.figures, len(self.features), 0
-        while done < len(images):  # by slices, copied faster than single rows; the ring may end in between
-            place = (int(figures[SEEN]) + done) % slots
-            count = min(len(images) - done, slots - place)
-            self.features[place : place + count] = images[done : done + count]
-            self.sources[place : place + count] = np.arange(first + done, first + done + count)
-            self._stretches.changed(place, place + count)
-            done += count
-        figures[SEEN] += len(images)
+    def take_in(self, rows: slice) -> None:
+        """Remember some of the block's images, at most `until_fit`, and fit the classes anew if it is time."""
+        if self._block is None:
+            raise TrimtabError("No block is open, so there is nothing to remember; call memory.open(block) first.")
+        figures, slots, first = self.figures, len(self.features), rows.start
+        while first < rows.stop:  # by slices, copied faster than single rows; the ring may end in between
+            place = int(figures[SEEN]) % slots
+            some = slice(first, min(rows.stop, first + slots - place))
+            count = some.stop - first
+            self._stretches.write(place, self._block.queries[some], self._queries[some])
+            position = self._block.first + first
+            self.sources[place : place + count] = np.arange(position, position + count)
+            figures[SEEN] += count
+            first = some.stop
         if figures[SEEN] == figures[NEXT_FIT]:
             self._fit()
-            if self._block is not None:
-                self.open(self._block)
+            self._score()
 
     def positions(self) -> set[int]:
         """Positions in the stream of the images that are remembered."""
@@ -138,6 +139,11 @@ class WhitenedMemory(OwnArrays):
                 self._fit()
                 self.figures[NEXT_FIT] = figures[NEXT_FIT]
         return int(gone.sum())
+
+    def _score(self) -> None:
+        """Score the block's images. Weights are as wide as features: folded, they are what they begin with."""
+        self._scores = self._queries @ self.weights[:, : self._queries.shape[1]].T
+        self._scores += self.offsets
 
     def _fit(self) -> None:
         seen, (slots, dim) = int(self.figures[SEEN]), self.features.shape

@@ -23,27 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.engine.arrays import Array
-from trimtab.engine.roots import inverse_root
-from trimtab.engine.rounds import (
-    Believed,
-    believe,
-    centered,
-    factor_for,
-    find_posteriors,
-    leave_out,
-    less_habit,
-    named,
-    share_alike,
-    text_posteriors,
-)
-from trimtab.engine.stretches import Seen, across
+from trimtab.engine.few_classes import across, gathered
+from trimtab.engine.roots import inverse_root, times_inverse
+from trimtab.engine.rounds import begin, believe, find_better, take_habit_off
+from trimtab.engine.stretches import Seen
 
 ROUNDS = 4  # of posteriors and means; more change little
-FIRST_CONFIDENCE, MOST_CONFIDENCE = 0.55, 0.9  # the text's mean confidence in the posteriors: at first, and at most
 LEAST_SHRINKAGE = 0.1  # of the covariance; with fewer images than dimensions, up to one half
-HABIT = (
-    2.0  # share of the text's habit that is taken off, per share of images that text and discriminant name otherwise
-)
 
 
 class _Said(NamedTuple):
@@ -58,24 +44,25 @@ class _Whitening:
     """S^-1 for S = (1 - a) X'X / n + a f I, X the n centered images: by a root of n x n or d x d, the smaller.
 
     With fewer images than dimensions nothing in between is d wide: with G = XX' + rI and r = a f n / (1 - a),
-    X S^-1 X' = n / (1 - a) (I - r G^-1) and S^-1 X' = n / (1 - a) X' G^-1. For few classes the root serves as it is;
-    for many, its square saves a product for each of `rows` to come.
+    X S^-1 X' = n / (1 - a) (I - r G^-1) and S^-1 X' = n / (1 - a) X' G^-1. With more, images stay as they are, and
+    their mean is taken off what is said of them. For few classes the root serves as it is; for many, its square saves
+    a product for each of `rows` to come.
     """
 
     def __init__(self, seen: Seen, rows: int) -> None:
-        centered = seen.images - seen.mean
-        images, dim = centered.shape
+        images, dim = seen.images.shape
         shrinkage = max(LEAST_SHRINKAGE, 0.5 * dim / (dim + images))
-        self._dual, self._centered = seen.scatter is None, centered
-        gram = centered @ centered.T if seen.scatter is None else seen.scatter.copy()
+        self._dual, self._mean = seen.scatter is None, seen.mean
+        self._images: Array = seen.images - seen.mean if seen.scatter is None else seen.images
+        gram: Array = self._images @ self._images.T if seen.scatter is None else seen.scatter.copy()
         floor = shrinkage * max(float(np.trace(gram)) / (images * dim), 1e-12)
         ridge = floor * images / (1 - shrinkage)
         gram[np.diag_indices(len(gram))] += np.float32(ridge)
         root = inverse_root(gram)
-        self._factors: tuple[Array, ...] = (root.T, root) if 2 * rows < len(root) else (root.T @ root,)
+        self._root, self._inverse = root, None if 2 * rows < len(root) else root.T @ root
         self._scale, self._ridge = np.float32(images / (1 - shrinkage)), np.float32(ridge)
         # The mean of x' S^-1 x over the images: the trace of S^-1 X'X / n.
-        trace = float(np.einsum("ij,ij->", root, root))
+        trace = float(np.vdot(root, root))
         self.length = max((len(gram) - ridge * trace) / (1 - shrinkage), 1e-6)
 
     def said(self, posteriors: Array) -> _Said:
@@ -84,7 +71,8 @@ class _Whitening:
             inverted = self._inverted(posteriors)
             squares = self._scale * np.einsum("cn,cn->c", posteriors, posteriors - self._ridge * inverted)
             return _Said(posteriors, inverted, squares)
-        sums = posteriors @ self._centered
+        counts: Array = posteriors.sum(axis=1)
+        sums = gathered(posteriors, self._images) - counts[:, None] * self._mean
         inverted = self._scale * self._inverted(sums)
         return _Said(posteriors, inverted, np.einsum("cd,cd->c", sums, inverted))
 
@@ -92,17 +80,17 @@ class _Whitening:
         """(C, n): what they say of the images, x_i' S^-1 s_c."""
         if self._dual:
             return self._scale * (said.posteriors - self._ridge * said.inverted)
-        return across(said.inverted, self._centered)
+        found = across(said.inverted, self._images)
+        found -= (said.inverted @ self._mean)[:, None]
+        return found
 
     def directions(self, said: _Said) -> Array:
         """(C, d): the class sums times S^-1."""
-        found: Array = self._scale * (said.inverted @ self._centered) if self._dual else said.inverted
+        found: Array = self._scale * (said.inverted @ self._images) if self._dual else said.inverted
         return found
 
     def _inverted(self, rows: Array) -> Array:
-        for factor in self._factors:
-            rows = rows @ factor
-        return rows
+        return times_inverse(rows, self._root) if self._inverse is None else rows @ self._inverse
 
 
 class Classes(NamedTuple):
@@ -117,27 +105,17 @@ class Classes(NamedTuple):
 
 def fit_classes(seen: Seen, strength: float) -> Classes:
     """The classes' discriminants from n images, whose features may be folded."""
-    whitening, text = _Whitening(seen, (ROUNDS + 2) * len(seen.cosines)), centered(seen.cosines)
-    posteriors = text_posteriors(text, factor_for(text, FIRST_CONFIDENCE))
-    scores, _ = _left_out(posteriors, whitening)
-    habit = less_habit(text, min(1.0, HABIT * (1 - share_alike(named(scores), named(text)))))
-    says, factor = named(text), factor_for(text, FIRST_CONFIDENCE)
-    posteriors = text_posteriors(text, factor)
+    whitening = _Whitening(seen, (ROUNDS + 2) * len(seen.cosines))
+    text, posteriors = begin(seen.cosines)
+    said = whitening.said(posteriors)
+    habit, says, posteriors = take_habit_off(text, posteriors, whitening.products(said), said.squares, whitening.length)
     for _ in range(ROUNDS):
-        scores, believed = _left_out(posteriors, whitening)
-        agreement = share_alike(named(scores), says)
-        factor = factor_for(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE))
-        find_posteriors(text, factor, scores, believed.reliability, strength, posteriors)
+        said = whitening.said(posteriors)
+        agreement = find_better(
+            text, says, posteriors, whitening.products(said), said.squares, whitening.length, strength
+        )
     said = whitening.said(posteriors)
     believed = believe(posteriors, said.squares, whitening.length)
     directions = whitening.directions(said) * believed.inverse_counts[:, None]
     offsets = np.asarray(-believed.squares / 2 - directions @ seen.mean, np.float32)
     return Classes(directions, offsets, believed.reliability, habit, agreement)
-
-
-def _left_out(posteriors: Array, whitening: _Whitening) -> tuple[Array, Believed]:
-    """(C, n): the discriminants of the remembered images, each image's own share left out of the class's mean."""
-    said = whitening.said(posteriors)
-    scores, believed = whitening.products(said), believe(posteriors, said.squares, whitening.length)
-    leave_out(posteriors, scores, believed, whitening.length)
-    return scores, believed

@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
-from trimtab.engine.equations import softmax
-from trimtab.engine.kernels import best_of
+from trimtab.engine.kernels import VECTORIZE, best_of, softmax_in_place
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
+from trimtab.engine.products import dot
 from trimtab.engine.state import State
 from trimtab.engine.whitened import WhitenedMemory
 from trimtab.methods.base import CacheMethod, WeighedMethod
@@ -64,15 +64,15 @@ class Reputation:
         return float(_witness(self.figures))
 
     def learn(
-        self, text: Array, unbiased: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
+        self, text: Array, scales: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
     ) -> Doubles:
-        """Take in n images, (n, C) each: text logits, the same less their habit, discriminants, MCP's two other parts.
+        """Take in n images, (n, C) each: text logits with their scales (n,), discriminants, MCP's two other parts.
 
         (n,): trust times witness as each image finds them, learned from those before it.
         """
         found = np.empty(len(text))
         first, second = witnesses
-        _learn(self.figures, text, unbiased, scores, first, second, memory.fitted, memory.agreement, found)
+        _learn(self.figures, text, scales, memory.habit, scores, first, second, memory.fitted, memory.agreement, found)
         return found
 
 
@@ -181,18 +181,18 @@ class Keel(CacheMethod, WeighedMethod):
 
     def _spoken(self, block: Block, rows: slice, worth: Doubles, memory: WhitenedMemory) -> Array:
         """(n, C): the same for some images of the open block; `worth` is trust times witness."""
-        known = block.probabilities[rows] @ memory.reliability
-        weights = np.asarray(self.strength * known * worth, np.float32)
-        return softmax(weights[:, None] * memory.scores(rows))
+        scores = memory.scores(rows)
+        said: Array = np.empty_like(scores)
+        _speak(block.probabilities[rows], memory.reliability, self.strength * worth, scores, said)
+        return said
 
     def _learned(self, block: Block, rows: slice, parts: dict[str, Array], state: KeelState) -> Array:
         """(n, C): what the memory says of images that no fit divides; then it remembers them."""
         memory, witnesses = state.memory, [parts["prototype"], parts["retrieval"]]
-        text = block.logits[rows]
-        unbiased = text - block.logit_scales[rows, None] * memory.habit
-        worth = state.reputation.learn(text, unbiased, memory.scores(rows), witnesses, memory)
+        text, scales = block.logits[rows], block.logit_scales[rows]
+        worth = state.reputation.learn(text, scales, memory.scores(rows), witnesses, memory)
         whitened = self._spoken(block, rows, worth, memory)
-        memory.take_in(block.queries[rows], block.first + rows.start)
+        memory.take_in(rows)
         return whitened
 
     def operations(self, size: Size) -> float:
@@ -222,7 +222,8 @@ def _witness(figures: Doubles) -> float:
 def _learn(
     figures: Doubles,
     text: Array,
-    unbiased: Array,
+    scales: Array,
+    habit: Array,
     scores: Array,
     first: Array,
     second: Array,
@@ -230,6 +231,7 @@ def _learn(
     expected: float,
     found: Doubles,
 ) -> None:
+    unbiased = np.empty_like(habit)
     for image in range(len(text)):
         found[image] = _trust(figures, expected) * _witness(figures)
         recent = min(figures[SEEN], 200.0) + 20.0
@@ -238,8 +240,22 @@ def _learn(
         figures[FOR_TEXT] += (0.5 * ((one == named) + (other == named)) - figures[FOR_TEXT]) / recent
         if fitted:
             for_memory = 0.5 * ((one == remembered) + (other == remembered))
-            alike = 1.0 if best_of(unbiased[image]) == remembered else 0.0
+            own, scale = text[image], scales[image]
+            for c in range(len(own)):
+                unbiased[c] = own[c] - scale * habit[c]
+            alike = 1.0 if best_of(unbiased) == remembered else 0.0
             figures[FOR_MEMORY] += (for_memory - figures[FOR_MEMORY]) / recent
             figures[ASKED] = min(figures[ASKED] + 1, 100.0)
             figures[ALIKE] += (alike - figures[ALIKE]) / figures[ASKED]
         figures[SEEN] += 1
+
+
+@njit(fastmath=VECTORIZE, nogil=True)
+def _speak(probabilities: Array, reliability: Array, worth: Doubles, scores: Array, said: Array) -> None:
+    """Write (n, C): the discriminants, by the worth of each image and how well its classes are known; a softmax."""
+    for image in range(len(said)):
+        weight = np.float32(dot(probabilities[image], reliability) * worth[image])
+        row, own = said[image], scores[image]
+        for c in range(len(row)):
+            row[c] = weight * own[c]
+        softmax_in_place(row)
