@@ -58,7 +58,9 @@ class Learner:
                     own = sources if count == len(sources) else sources[first : first + count]
                     yield from self._learn_some(block, own, watch)
             if self.seen % STRETCH == 0:
-                self._look_back()
+                self.state.take_stock()
+                if watch is not None:
+                    self._look_back(watch)
 
     def _learn(self, block: Block, learned: NDArray[np.bool_]) -> Iterator[Answers]:
         """Take in a block; of images that are not learned from, only the answer stays."""
@@ -98,7 +100,8 @@ class Learner:
                 done = rows.stop
                 yield parts, answers, doubts if whole else doubts[rows]
         finally:
-            watch.finish(block, sources, done)
+            if count > 1 or watch.guard.unknown:
+                watch.finish(block, sources, done)
 
     def _foretell(self, block: Block) -> tuple[dict[str, Array], Array]:
         """What a step after a cut would answer of a block's only image, with nothing learned."""
@@ -120,19 +123,18 @@ class Learner:
             put_back()
 
     def _stretches(self, views: Array) -> Iterator[Array]:
-        """The images up to each point where the stream looks back: what is found there holds for whole blocks."""
+        """The images up to each point where the stream takes stock: what it finds there holds for whole blocks."""
+        if len(views) == 1:
+            yield views
+            return
         first = 0
         while first < len(views):
             last = first + STRETCH - self.seen % STRETCH
             yield views[first:last]
             first = last
 
-    def _look_back(self) -> None:
-        """At the end of a stretch: take stock, and let go of what should not have been learned."""
-        self.state.take_stock()
-        watch = self.watch
-        if watch is None:
-            return
+    def _look_back(self, watch: Watch) -> None:
+        """At the end of a stretch: let go of what should not have been learned."""
         if watch.has_to_start_over():
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
         strange = watch.strange_by_now(self.seen)

@@ -53,12 +53,13 @@ class Bank:
             raise TrimtabError(f"anchors must have the shape (classes, dim) = ({classes}, {dim}).")
         arguments.instance("sections", sections, Mapping, "a dictionary of slots by the section's name")
         self.sections: dict[str, slice] = {}
-        slots = self._first_slot = 0 if anchors is None else 1
+        slots = self.first_slot = 0 if anchors is None else 1
         for name, size in sections.items():
             arguments.whole(f"sections[{name!r}]", size, least=0)
             self.sections[name] = slice(slots, slots + size)
             slots += size
         self.rows = pool.new_rows(classes, slots, dim, anchors)  # the items, and which slots hold them
+        self._labels = np.arange(classes)
         self.scores: Array = np.zeros((classes, slots), np.float32)  # what admission compares; lower is better
         self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
         self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
@@ -198,7 +199,7 @@ class Bank:
         self._block = None
         for label in np.flatnonzero(gone.any(axis=1)).tolist():
             slots = np.full(gone.shape[1], -1, np.int64)
-            slots[: self._first_slot] = np.arange(self._first_slot)
+            slots[: self.first_slot] = np.arange(self.first_slot)
             for span in self.sections.values():
                 stay = np.flatnonzero((self.occupied[label, span] > 0) & ~gone[label, span]) + span.start
                 slots[span.start : span.start + len(stay)] = stay
@@ -258,6 +259,14 @@ class Bank:
         """(n, k, d): the same for several classes."""
         numbers = self.row_numbers(labels)[:, slots]
         return np.where(numbers[:, :, None] == NOWHERE, np.float32(0), self.all_rows[numbers])
+
+    def items_in_turn(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:  # noqa: ARG002
+        """Classes (n,), and where in `all_rows` their slots' items (n, K) lie; -1 for an empty slot.
+
+        Among them are `count` classes, or all there are, of those that hold items, from the `first` of these on,
+        around. Here all classes are: whoever asks a few has them at hand.
+        """
+        return self._labels, self.rows.places
 
     def row_numbers(self, labels: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """(n, K): where in `all_rows` the items of some classes lie; -1 for an empty slot."""

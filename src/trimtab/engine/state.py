@@ -127,11 +127,17 @@ class State:
 
     def banks(self) -> Iterator[Bank]:
         """Every bank of the state: where the images are that a method keeps."""
+        return iter(self._banks)
+
+    @once
+    def _banks(self) -> list[Bank]:
+        found: list[Bank] = []
         for _, part in self._parts():
             if isinstance(part, Bank):
-                yield part
+                found.append(part)
             elif isinstance(part, State):
-                yield from part.banks()
+                found += part.banks()
+        return found
 
     def _parts(self) -> Iterator[tuple[str, Any]]:
         for name in self.__dataclass_fields__:  # type: ignore[attr-defined]  # every subclass is a dataclass

@@ -59,7 +59,7 @@ class WideBank(Bank):
         like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
         self.sections, self.rows, slots = like.sections, like.rows, like.scores.shape[1]
         self._block, self._followers = like._block, like._followers
-        self._first_slot, self._lifetime, self._closed = like._first_slot, lifetime, like._closed
+        self.first_slot, self._lifetime, self._closed = like.first_slot, lifetime, like._closed
         self.births, self.arrivals = np.zeros((classes, slots), np.int64), np.zeros(classes, np.int64)
         self._overwritten, self._arrived = None, self.arrivals
         self._opened: list[int] = []  # classes that got their row while the bank is held
@@ -281,6 +281,12 @@ class WideBank(Bank):
 
     def _lay_down(self, label: int, slot: int, feature: Array) -> None:
         self.slots[self.place_of(label), slot] = feature
+
+    def items_in_turn(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """As a bank's, of no more classes than were asked for."""
+        holding = np.flatnonzero((self.sources >= 0).any(axis=1))
+        classes = holding[(first + np.arange(min(count, len(holding)))) % max(1, len(holding))]
+        return classes, self.row_numbers(classes).astype(np.int32)
 
     def row_numbers(self, labels: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """(n, K): where in `all_rows` the items of some classes lie; -1 for an empty slot."""

@@ -38,6 +38,11 @@ class Context:
         self.shares = np.full(horizons + 1, FIRST_SHARE / max(horizons, 1))  # the first: as usual
         self.shares[0] = 1 - self.shares[1:].sum()
 
+    def lie_in(self, said: Doubles, shares: Doubles) -> None:
+        """Keep everything in arrays of somebody's own, (K + 1, C) and (K + 1,), from now on."""
+        said[0], said[1:], shares[:] = self.sums, self.recent, self.shares
+        self.sums, self.recent, self.shares = said[0], said[1:], shares
+
     def arrays(self) -> Arrays:
         """Everything learned."""
         return {"context_sums": self.sums, "context_recent": self.recent, "context_shares": self.shares}
@@ -66,28 +71,74 @@ def learn_context(
     sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles, said: Doubles, images: float
 ) -> None:
     """Take in what is said of the next image after `images`: (C,), in any unit. It is believed as far as `expected`."""
-    classes, usual = len(sums), total_of(sums)
+    usual, longest = total_of(sums), images + 2.0
+    total, short, middle, long = _foretold(sums, recent, said)
+    _learn_shares(shares, short * usual / total, middle * usual / total, long * usual / total, images)
+    _take_in(
+        sums,
+        recent,
+        expected,
+        said,
+        1 / _believed(expected, said),
+        1 / min(HORIZONS[0], longest),
+        1 / min(HORIZONS[1], longest),
+        1 / min(HORIZONS[2], longest),
+    )
+
+
+# Each loop has a function of its own: in one function they are not all made vector instructions.
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def _foretold(sums: Doubles, recent: Doubles, said: Doubles) -> tuple[float, float, float, float]:
+    """The sum of what is said, and how far each mean foretold it, over what is usual."""
     total, short, middle, long = 0.0, 0.0, 0.0, 0.0
-    for c in range(classes):
+    for c in range(len(sums)):
         unusual = said[c] / sums[c]
         total += said[c]
         short += unusual * recent[0, c]
         middle += unusual * recent[1, c]
         long += unusual * recent[2, c]
-    newest, whole = max(1 / WINDOW, 1 / (images + WARM_UP)), usual / total
-    foretold = shares * np.array([1.0, short * whole, middle * whole, long * whole])
-    foretold /= foretold.sum()
-    for horizon in range(len(shares)):
-        shares[horizon] = max(shares[horizon] + (foretold[horizon] - shares[horizon]) * newest, LEAST_SHARE)
-    shares /= shares.sum()
-    believed = 0.0
-    for c in range(classes):
-        believed += said[c] * expected[c]
-    news = 1 / np.minimum(HORIZONS, images + 2.0)
-    newest_short, newest_middle, newest_long = news[0], news[1], news[2]
-    for c in range(classes):
-        now = said[c] * expected[c] / believed + LEAST
+    return total, short, middle, long
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def _learn_shares(shares: Doubles, short: float, middle: float, long: float, images: float) -> None:
+    """One step of expectation-maximization; no small arrays, each of which takes as long as a sum over the classes."""
+    newest = max(1 / WINDOW, 1 / (images + WARM_UP))
+    foretold = shares[0], shares[1] * short, shares[2] * middle, shares[3] * long
+    all_foretold, total = foretold[0] + foretold[1] + foretold[2] + foretold[3], 0.0
+    for horizon in range(len(foretold)):
+        now = foretold[horizon] / all_foretold
+        shares[horizon] = max(shares[horizon] + (now - shares[horizon]) * newest, LEAST_SHARE)
+        total += shares[horizon]
+    for horizon in range(len(foretold)):
+        shares[horizon] /= total
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def _believed(expected: Doubles, said: Doubles) -> float:
+    total = 0.0
+    for c in range(len(said)):
+        total += said[c] * expected[c]
+    return total
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def _take_in(
+    sums: Doubles,
+    recent: Doubles,
+    expected: Doubles,
+    said: Doubles,
+    unit: float,
+    short: float,
+    middle: float,
+    long: float,
+) -> None:
+    """Let what is believed count, in the unit in which it sums to 1; in each mean for a share."""
+    for c in range(len(sums)):
+        now = said[c] * expected[c] * unit + LEAST
         sums[c] += now
-        recent[0, c] += (now - recent[0, c]) * newest_short
-        recent[1, c] += (now - recent[1, c]) * newest_middle
-        recent[2, c] += (now - recent[2, c]) * newest_long
+        recent[0, c] += (now - recent[0, c]) * short
+        recent[1, c] += (now - recent[1, c]) * middle
+        recent[2, c] += (now - recent[2, c]) * long

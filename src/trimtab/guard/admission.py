@@ -24,12 +24,13 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.arrays import Array, Arrays, Doubles, aligned_zeros
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import VECTORIZE, best_of
-from trimtab.engine.products import dot, pair_products
+from trimtab.engine.products import pair_products
 from trimtab.fusion.loops import total_of
+from trimtab.guard.medians import renew_medians
 from trimtab.guard.rules import Guard
 
 HELD = 128  # images that others are compared with: the last that were no duplicates, learned or not
@@ -50,6 +51,7 @@ JUDGED, LEARNED, GAPLESS = range(3)
 # Places in the details of a verdict.
 NEAREST, TO_TEXT, BEYOND, APART = range(4)
 NO_SOURCE = -1
+NOBODY = np.zeros(0, np.int64)
 
 
 class Verdict(IntEnum):
@@ -75,7 +77,7 @@ class Admission:
     def __init__(self, dim: int, guard: Guard) -> None:
         self._strange, self._floor = guard.strange, guard.floor
         self._limits = (guard.duplicates, guard.gap, guard.strange, guard.floor, guard.quota)
-        self.held: Array = np.zeros((HELD, dim), np.float32)
+        self.held: Array = aligned_zeros((HELD, dim))
         self.window: Doubles = np.zeros((WINDOW, 5))  # HIGHEST, MEAN, SPREAD, NEARNESS, ALONE of the last images
         self.medians: Doubles = np.zeros((2, 5))  # of the window: medians, and median absolute deviations
         self.record: Doubles = np.zeros((RECORD, 3))  # HIGHEST, MEAN, ALONE of the last images learned
@@ -83,8 +85,14 @@ class Admission:
         self.counts = np.zeros(3, np.int64)
         self.found = np.zeros((2, 0), np.int64)  # of the images judged last: see `judge`
         self._known = (self.held, self.window, self.medians, self.record, self.origins, self.counts)
-        self._room: Array = np.empty((1, HELD), np.float32)  # for a single image's products
-        self._code: Callable[..., None] | None = None  # of the loop that judges a block
+        self.untold = 0  # see `judge_again`
+        # For a single image: its products, and what is found; fresh arrays take longer than to fill them.
+        self._room: Array = np.empty((1, HELD), np.float32)
+        self._found, self._learned = np.zeros((2, 1), np.int64), np.zeros(1, np.bool_)
+        # Of the loops that judge a block, that hold its images, and that judge what was learned again.
+        self._judge: Callable[..., None] | None = None
+        self._hold: Callable[..., None] | None = None
+        self._again: Callable[..., tuple[int, int]] | None = None
 
     def arrays(self) -> Arrays:
         """What is saved."""
@@ -95,16 +103,17 @@ class Admission:
         """(B,): whether each image of a block may be learned from, judged by those before it; the diary says why.
 
         `doubts` (B,) are the probabilities that they show none of the classes. `found` (2, B) then says where each
-        image went in `held`, and which of those before it was nearest; -1: none.
+        image goes in `held`, and which of those before it was nearest; -1: none. One alone is there at once, several
+        with `hold`: a block may be broken off. What is told of one alone is true until the next.
         """
         plain = block.plain
         if len(plain) == 1:
             near = among = self._room  # the first is found on the way, the other unused
+            self.found, learned = self._found, self._learned
         else:
             near = plain @ self.held.T
             among = block.among if block.asks_plain else plain @ plain.T
-        self.found = np.empty((2, len(plain)), np.int64)
-        learned = np.empty(len(plain), np.bool_)
+            self.found, learned = np.empty((2, len(plain)), np.int64), np.empty(len(plain), np.bool_)
         arguments = (
             plain,
             block.cosines,
@@ -120,21 +129,33 @@ class Admission:
             self.found,
             learned,
         )
-        self._code = self._code or code_for(_judge, *arguments)
-        self._code(*arguments)
+        self._judge = self._judge or code_for(_judge, *arguments)
+        self._judge(*arguments)
         return learned
 
-    def learned_strangely(self) -> float:
-        """The share of the images on record, all learned, that would not be learned now."""
-        known = min(int(self.counts[LEARNED]), RECORD)
+    def hold(self, block: Block) -> None:
+        """Hold the images of the block judged last, all of which were answered."""
+        arguments = block.plain, self.found, self.held
+        self._hold = self._hold or code_for(_hold, *arguments)
+        self._hold(*arguments)
+
+    def judge_again(self) -> float:
+        """The share of the images on record, all learned, that would not be learned now.
+
+        `untold` is then how many of these `newly_strange` was not yet asked for.
+        """
+        known = int(self.counts[LEARNED])
         if known == 0 or self._strange == 0 or self.counts[JUDGED] < RENEWED:
+            self.untold = 0
             return 0.0
-        return _share_beyond(self.record[:known], self.medians, self._strange, self._floor)
+        arguments = self.record, self.counts, self.medians, self._strange, self._floor
+        self._again = self._again or code_for(_count_beyond, *arguments)
+        beyond, self.untold = self._again(*arguments)
+        return beyond / min(known, RECORD)
 
     def newly_strange(self, verdicts: NDArray[np.int8], seen: int) -> NDArray[np.int64]:
         """The positions of images on record that would not be learned now, each told once; `verdicts` are a ring."""
-        if self._strange == 0 or self.counts[JUDGED] < RENEWED:
-            return np.zeros(0, np.int64)
+        self.untold = 0
         return _newly_beyond(
             self.record, int(self.counts[LEARNED]), self.medians, self._strange, self._floor, verdicts, seen
         )
@@ -146,7 +167,7 @@ class Admission:
         """
         self.record[:] = 0
         self.origins[:] = NO_SOURCE
-        self.counts[LEARNED] = self.counts[GAPLESS] = 0
+        self.counts[LEARNED] = self.counts[GAPLESS] = self.untold = 0
 
 
 def figures_of(block: Block) -> Doubles:
@@ -161,17 +182,15 @@ def figures_of(block: Block) -> Doubles:
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _figures(cosines: Array, out: Doubles) -> None:
-    classes = len(cosines)
-    highest, total, square = cosines[0], np.float32(0), np.float32(0)
-    for c in range(classes):
-        highest = max(highest, cosines[c])
-        total += cosines[c]
-    mean = total / np.float32(classes)
+def _figures(cosines: Array, out: Doubles) -> int:
+    """Write what (C,) cosines with the text say; which of them is the highest."""
+    classes, best = len(cosines), best_of(cosines)
+    mean, square = total_of(cosines) / np.float32(classes), np.float32(0)
     for c in range(classes):
         square += (cosines[c] - mean) * (cosines[c] - mean)
-    out[HIGHEST], out[MEAN] = highest, mean
+    out[HIGHEST], out[MEAN] = cosines[best], mean
     out[SPREAD], out[NEARNESS], out[ALONE] = np.sqrt(square / np.float32(classes)), 0.0, 0.0
+    return best
 
 
 @njit(nogil=True)
@@ -185,21 +204,25 @@ def _is_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float)
 
 
 @njit(nogil=True)
-def _share_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> float:
-    """The share of images whose figures lie beyond."""
-    beyond = 0
-    for image in range(len(figures)):
-        beyond += _is_beyond(figures[image], medians, strange, floor)
-    return beyond / len(figures)
-
-
-@njit(nogil=True)
-def _any_beyond(figures: Doubles, medians: Doubles, strange: float, floor: float) -> bool:
-    """Whether there are images whose figures are finite and lie beyond."""
-    count = 0
-    for image in range(len(figures)):
-        count += _is_beyond(figures[image], medians, strange, floor) & (figures[image, 0] < np.inf)
-    return count > 0
+def _count_beyond(
+    record: Doubles, counts: NDArray[np.int64], medians: Doubles, strange: float, floor: float
+) -> tuple[int, int]:
+    """How many images on record have figures that lie beyond, and of how many of them these are finite."""
+    least = floor * medians[0, SPREAD]
+    first = strange * max(DEVIATION * medians[1, HIGHEST], least)
+    second = strange * max(DEVIATION * medians[1, MEAN], least)
+    third = strange * max(DEVIATION * medians[1, ALONE], least)
+    highest, mean, alone = medians[0, HIGHEST], medians[0, MEAN], medians[0, ALONE]
+    beyond = finite = 0
+    for image in range(min(counts[LEARNED], len(record))):  # `_is_beyond`, in vector instructions
+        is_beyond = (
+            (record[image, 0] - highest > first)
+            | (record[image, 1] - mean > second)
+            | (record[image, 2] - alone > third)
+        )
+        beyond += is_beyond
+        finite += is_beyond & (record[image, 0] < np.inf)
+    return beyond, finite
 
 
 @njit(nogil=True)
@@ -216,8 +239,6 @@ def _newly_beyond(
     counted as strange.
     """
     found, count = np.empty(len(record), np.int64), 0
-    if not _any_beyond(record[: min(learned, len(record))], medians, strange, floor):
-        return found[:0]  # as a rule, and found in a sixth of the time
     position, oldest = seen - 1, max(0, seen - len(verdicts))
     for image in range(learned - 1, max(learned - len(record), 0) - 1, -1):  # the last first
         while position >= oldest and verdicts[position % len(verdicts)] != TO_LEARN:
@@ -251,22 +272,25 @@ def _judge(
 ) -> None:
     duplicates, gap, strange, floor, quota = limits
     held, window, medians, record, origins, counts = known
-    figures = np.empty(5)
+    size, before = len(held), counts[JUDGED]
+    figures, arrived = np.empty(5), np.empty(len(plain), np.int64)  # the block's images that are to be held, in order
     for image in range(len(plain)):
         details = diary[1][(first + image) % len(diary[1])]
-        details[:], found[:, image] = 0, -1
+        for k in range(len(details)):
+            details[k] = 0.0
+        found[0, image] = found[1, image] = -1
         verdict = UNKNOWN if doubts[image] > UNKNOWN_FROM else TO_LEARN
-        kept = min(counts[JUDGED], len(held))
-        nearest, usual = np.float32(-1), np.float32(0)
+        kept, cosines = min(counts[JUDGED], size), cosines_with_text[image, 0]
+        nearest, usual, closest = np.float32(-1), np.float32(0), (0, 0, 0)
         if verdict == TO_LEARN:
             if len(plain) == 1:
                 pair_products(held[:kept], plain[0], near[0], 0, kept)
             if kept > 0:
-                cosines = near[image, :kept]
-                found[1, image] = best_of(cosines)
-                nearest, usual = cosines[found[1, image]], total_of(cosines) / np.float32(kept)
+                closest = _three_highest(near[image, :kept])
+                found[1, image] = closest[0]
+                nearest, usual = near[image, closest[0]], total_of(near[image, :kept]) / np.float32(kept)
             details[NEAREST] = nearest
-            _figures(cosines_with_text[image, 0], figures)
+            best = _figures(cosines, figures)
             distance = max(1 - usual, (1 - figures[HIGHEST]) / 4)  # where all are equal, the text is a yardstick
             if kept > 0 and 1 - nearest < duplicates * distance:
                 verdict = DUPLICATE
@@ -276,7 +300,10 @@ def _judge(
             if gap > 0 and counts[GAPLESS] < NO_GAP and figures[NEARNESS] > gap:
                 verdict = STRANGE
             if kept > 2 and strange > 0:
-                figures[ALONE] = _alone(near[image, :kept], held, text, cosines_with_text[image, 0])
+                one = _row(closest[0], before, counts[JUDGED], arrived, plain, held)
+                two = _row(closest[1], before, counts[JUDGED], arrived, plain, held)
+                three = _row(closest[2], before, counts[JUDGED], arrived, plain, held)
+                figures[ALONE] = cosines[best] - _summed_dots(one, two, three, text[best]) / np.float32(3)
             if counts[JUDGED] >= RENEWED and strange > 0:
                 for k in COMPARED:
                     deviation = max(DEVIATION * medians[1, k], floor * medians[0, SPREAD])
@@ -287,15 +314,17 @@ def _judge(
             named = quota > 0 and verdict == TO_LEARN and sources[image] != NO_SOURCE
             if named and (origins == sources[image]).sum() >= quota * len(origins):
                 verdict = QUOTA
-            place = counts[JUDGED] % len(held)
+            place = counts[JUDGED] % size
             found[0, image] = place
-            held[place] = plain[image]
-            if len(plain) > 1:
-                near[image:, place] = among[image, image:]
-            window[counts[JUDGED] % len(window)] = figures
+            arrived[counts[JUDGED] - before] = image
+            for later in range(image + 1, len(plain)):
+                near[later, place] = among[image, later]
+            page = window[counts[JUDGED] % len(window)]
+            for k in range(len(page)):
+                page[k] = figures[k]
             counts[JUDGED] += 1
             if counts[JUDGED] % RENEWED == 0:
-                _renew(window[: min(counts[JUDGED], len(window))], medians)
+                renew_medians(window[: min(counts[JUDGED], len(window))], COMPARED, medians)
                 if gap > 0 and counts[GAPLESS] < NO_GAP:
                     counts[GAPLESS] = counts[GAPLESS] + RENEWED if medians[0, NEARNESS] > gap else 0
         if verdict == TO_LEARN:
@@ -307,29 +336,53 @@ def _judge(
         learned[image] = verdict == TO_LEARN
         diary[0][(first + image) % len(diary[0])] = verdict
         diary[2][verdict] += 1
+    if len(plain) == 1:  # of one image nothing can be left half done
+        _hold(plain, found, held)
 
 
 @njit(nogil=True)
-def _alone(near: Array, held: Array, text: Array, cosines: Array) -> float:
-    """How much closer an image is to its best text than the three held images that are nearest, by their cosines."""
-    best, theirs = best_of(cosines), np.float32(0)
-    first = second = third = 0  # of the first three held, then of all
-    for k in range(len(near)):
-        if k == 0 or near[k] > near[first]:
-            first, second, third = k, first, second
-        elif k == 1 or near[k] > near[second]:
-            second, third = k, second
-        elif k == 2 or near[k] > near[third]:
-            third = k
-    for k in (first, second, third):
-        theirs += dot(held[k], text[best])
-    return float(cosines[best] - theirs / np.float32(3))
+def _three_highest(values: Array) -> tuple[int, int, int]:
+    """Where the three highest of (n,) numbers stand, the highest first; of equals, the first. With fewer, 0 again.
+
+    Most are lower than the third so far, so one comparison is enough for them.
+    """
+    first = second = third = 0
+    high = middle = low = np.float32(-np.inf)
+    for k in range(len(values)):
+        value = values[k]
+        if value > low:
+            if value > high:
+                first, second, third = k, first, second
+                high, middle, low = value, high, middle
+            elif value > middle:
+                second, third = k, second
+                middle, low = value, middle
+            else:
+                third, low = k, value
+    return first, second, third
 
 
 @njit(nogil=True)
-def _renew(window: Doubles, medians: Doubles) -> None:
-    """The medians of some images' figures, and the median deviations of those that are judged by them."""
-    for k in range(window.shape[1]):
-        medians[0, k] = np.median(window[:, k])
-    for k in COMPARED:
-        medians[1, k] = np.median(np.abs(window[:, k] - medians[0, k]))
+def _row(place: int, before: int, by_now: int, arrived: NDArray[np.int64], plain: Array, held: Array) -> Array:
+    """(d,): what is held at a place by now, which is an image of the block (B, d) if that has arrived since."""
+    since = (place - before) % len(held)
+    return plain[arrived[since]] if since < by_now - before else held[place]
+
+
+@njit(fastmath=VECTORIZE, nogil=True)
+def _summed_dots(one: Array, two: Array, three: Array, text: Array) -> np.float32:
+    """The sum of three inner products with the text."""
+    total = np.float32(0)
+    for k in range(len(text)):
+        total += (one[k] + two[k] + three[k]) * text[k]
+    return total
+
+
+@njit(nogil=True)
+def _hold(plain: Array, found: NDArray[np.int64], held: Array) -> None:
+    """Put the images (B, d) of a block where they are held; -1: nowhere."""
+    for image in range(len(plain)):
+        if found[0, image] >= 0:
+            row, place = plain[image], held[found[0, image]]
+            for k in range(len(row)):
+                place[k] = row[k]

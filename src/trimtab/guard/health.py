@@ -8,13 +8,14 @@ answer more often than the text gives them the same class (`smoothness`); and wh
 it is the one that the nearest image before it got (`support`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
-from trimtab.engine.compiled import njit
+from trimtab.engine.compiled import code_for, njit
 
 WINDOW = 256  # images that the figures speak of
 LEAST = 128  # images before they say anything
@@ -23,9 +24,8 @@ HURTS, HELPS = 0.75, 0.5  # that share: from the first on adapting hurts, until 
 
 ANSWER, TEXT, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, AGREED, TAKEN_BACK = range(6)  # places in a row of the window
 
-HealthArrays = tuple[
-    NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Doubles, Doubles, NDArray[np.int64]
-]  # in the order of `Health.arrays`
+# Window; answers and zero-shot classes of the images held (2, n); sums over the first images (C + d,); count.
+HealthArrays = tuple[NDArray[np.int64], NDArray[np.int64], Doubles, NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,14 @@ class Health:
 
     def __init__(self, classes: int, dim: int, held: int) -> None:
         self.window = np.zeros((WINDOW, 6), np.int64)
-        self.texts = np.full(held, -1, np.int64)  # zero-shot classes of the images that the admission holds
-        self.answers = np.full(held, -1, np.int64)  # what the stream said of them
-        self.first_answers: Doubles = np.zeros(classes)  # of the first images
-        self.first_sum: Doubles = np.zeros(dim)  # of their features
+        # Of the images that the admission holds: what the stream said, and the zero-shot classes.
+        self._said = np.full((2, held), -1, np.int64)
+        self.answers, self.texts = self._said
+        # Of the first images: their answers, and the sum of their features.
+        self._first: Doubles = np.zeros(classes + dim)
+        self.first_answers, self.first_sum = self._first[:classes], self._first[classes:]
         self.count = np.zeros(1, np.int64)
+        self._code: Callable[..., float] | None = None  # of the loop that counts what is taken back
 
     def arrays(self) -> Arrays:
         """What is saved."""
@@ -69,8 +72,8 @@ class Health:
         return {name: getattr(self, name) for name in names}
 
     def tables(self) -> HealthArrays:
-        """The same, as compiled loops take them."""
-        return self.window, self.texts, self.answers, self.first_answers, self.first_sum, self.count
+        """The same, as compiled loops take them: each array costs a step some time."""
+        return self.window, self._said, self._first, self.count
 
     def known(self) -> NDArray[np.int64]:
         """The rows of the window that are in use."""
@@ -97,7 +100,9 @@ class Health:
 
     def taken_back(self) -> float:
         """Of the answers that differ from zero-shot: the share that is taken back; 0 where there are few."""
-        return _taken_back(self.known())
+        arguments = self.window, self.count
+        self._code = self._code or code_for(_taken_back, *arguments)
+        return self._code(*arguments)
 
     def hurts(self) -> bool:
         """Whether adapting does harm, as far as can be told."""
@@ -123,11 +128,11 @@ class Health:
 
 
 @njit(nogil=True)
-def _taken_back(rows: NDArray[np.int64]) -> float:
+def _taken_back(window: NDArray[np.int64], count: NDArray[np.int64]) -> float:
     flips = taken_back = 0
-    for row in range(len(rows)):
-        flips += rows[row, ANSWER] != rows[row, TEXT]
-        taken_back += rows[row, TAKEN_BACK]
+    for row in range(min(count[0], len(window))):
+        flips += window[row, ANSWER] != window[row, TEXT]
+        taken_back += window[row, TAKEN_BACK]
     return taken_back / flips if flips >= FLIPS else 0.0
 
 
@@ -143,7 +148,8 @@ def note(
     known: HealthArrays,
 ) -> None:
     """Take in the method's answer to an image (d,), and where admission held it."""
-    window, held_texts, held_answers, first_answers, first_sum, count = known
+    window, said, first, count = known
+    held_answers, held_texts = said[0], said[1]
     entry = window[count[0] % len(window)]
     entry[ANSWER], entry[TEXT] = answer, text
     entry[NEIGHBOR_ANSWER] = held_answers[near] if near >= 0 else answer
@@ -151,7 +157,8 @@ def note(
     entry[AGREED], entry[TAKEN_BACK] = agreed, taken_back
     held_answers[place], held_texts[place] = answer, text
     if count[0] < len(window):
-        first_answers[answer] += 1
-        for k in range(len(first_sum)):
+        first[answer] += 1
+        first_sum = first[len(first) - len(plain) :]
+        for k in range(len(plain)):
             first_sum[k] += plain[k]
     count[0] += 1

@@ -1,85 +1,136 @@
 """Items that their neighbors contradict: crafted images that passed lie among images of the class they came from."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine.arrays import Array
+from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.bank import Bank
-from trimtab.engine.compiled import njit
+from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import best_of
+from trimtab.engine.pool import NOWHERE
 from trimtab.engine.products import dot
+from trimtab.guard.medians import median
 
+ASKED = 32  # items that are compared with their neighbors at each look back
+NO_SLOTS = slice(0, 0)
 ITSELF = 0.999  # an image nearer than this to an item is the item: it says nothing
 
 
-def contradicted(
-    bank: Bank, classes: NDArray[np.int64], images: Array, answers: NDArray[np.int64], least: int, near: float
-) -> NDArray[np.bool_] | None:
-    """(C, K): the items of some classes whose `least` nearest images (n, d) were all answered with one other class.
+class Neighbors:
+    """Asks the last images about a bank's items: those of a few classes at a time, in turn."""
 
-    They must lie `near`: cosines. None: there are no such items.
-    """
-    if len(images) <= least:
-        return None
-    places = bank.row_numbers(classes)
-    uncertain = bank.sections.get("negative", slice(0, 0))  # items that are so by right
-    against = np.zeros((len(classes), bank.sources.shape[1]), np.bool_)
-    sources = bank.sources[classes]
-    sources[:, uncertain] = -1
-    if not _contradict(bank.all_rows, places, sources, classes, images, answers, least, near, against):
-        return None
-    gone = np.zeros(bank.sources.shape, np.bool_)
-    gone[classes] = against
-    return gone
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self._found = np.empty((0, 2), np.int64)  # the class and the slot of each item that is contradicted
+        self._code: Callable[..., int] | None = None
 
+    def contradicted(
+        self,
+        bank: Bank,
+        turn: int,
+        held: tuple[Array, NDArray[np.int64], NDArray[np.int64]],
+        nearest: Doubles,
+        seen: int,
+    ) -> NDArray[np.bool_] | None:
+        """(C, K): the items whose `least` nearest images were all answered with one other class; None: there are none.
 
-@njit(nogil=True)
-def holding(sources: NDArray[np.int64], first: int, count: int) -> NDArray[np.int64]:
-    """`count` classes, or all there are, of those that hold items (C, K), from the `first` of them on, around."""
-    found, known = np.empty(len(sources), np.int64), 0
-    for c in range(len(sources)):
-        for slot in range(sources.shape[1]):
-            if sources[c, slot] >= 0:
-                found[known] = c
-                known += 1
-                break
-    chosen = np.empty(min(count, known), np.int64)
-    for k in range(len(chosen)):
-        chosen[k] = found[(first + k) % known]
-    return chosen
+        The images that are `held` (n, d) come with the answers to them (n,), and with counts of which the first is of
+        all that ever were. They must lie as near as the last of all images `seen` had their nearest, in the middle: the
+        cosines stand in the first column of a ring.
+        """
+        slots = bank.sources.shape[1]
+        count = max(1, ASKED // max(1, slots))
+        if len(self._found) < count * slots:
+            self._found = np.empty((count * slots, 2), np.int64)
+        uncertain = bank.sections.get("negative", NO_SLOTS)  # items that are so by right
+        arguments = (
+            bank.all_rows,
+            bank.items_in_turn(turn * count, count),
+            (bank.first_slot, uncertain.start, uncertain.stop),
+            turn * count,
+            count,
+            held,
+            self._least,
+            nearest,
+            seen,
+            self._found,
+        )
+        self._code = self._code or code_for(_contradict, *arguments)
+        against = self._code(*arguments)
+        if not against:
+            return None
+        gone = np.zeros(bank.sources.shape, np.bool_)
+        gone[self._found[:against, 0], self._found[:against, 1]] = True
+        return gone
 
 
 @njit(nogil=True)
 def _contradict(
     rows: Array,
-    places: NDArray[np.int64],
-    sources: NDArray[np.int64],
-    classes: NDArray[np.int64],
-    images: Array,
-    answers: NDArray[np.int64],
+    items: tuple[NDArray[np.int64], NDArray[np.int32]],
+    sections: tuple[int, int, int],
+    turn: int,
+    classes: int,
+    held: tuple[Array, NDArray[np.int64], NDArray[np.int64]],
     least: int,
-    near: float,
-    against: NDArray[np.bool_],
+    nearest: Doubles,
+    seen: int,
+    found: NDArray[np.int64],
 ) -> int:
-    """How many items (n, K) of n classes have `least` highest cosines that are near, and all say one class, not theirs.
+    """How many items of so many classes, the next in turn that hold any, have `least` highest cosines that are near and
+    all say one class, not theirs; `found` then says which.
 
     Only images of a class that was answered so often can say so, and few are; the others are asked about an item only
     where enough of one class lie near it.
     """
-    count, cosines = 0, np.empty(len(images), np.float32)
-    enough = max(least, 1)
+    (labels, places), (first_slot, uncertain_from, uncertain_to) = items, sections
+    known = min(held[2][0], len(held[0]))
+    chosen = _in_turn(places, first_slot, turn, classes)
+    if known <= least or len(chosen) == 0:
+        return 0
+    images, answers = held[0][:known], held[1][:known]
+    near, cosines = _usual(nearest, seen, len(held[0])), np.empty(known, np.float32)
+    enough, count = max(least, 1), 0
     order, starts = _by_answer(answers, enough)
-    for n in range(len(sources)):
-        for slot in range(sources.shape[1]):
-            if sources[n, slot] < 0:
+    for c in chosen:
+        for slot in range(first_slot, places.shape[1]):
+            if places[c, slot] == NOWHERE or uncertain_from <= slot < uncertain_to:
                 continue
-            item = rows[places[n, slot]]
-            if _agree(item, classes[n], images, answers, order, starts, enough, near):
-                for k in range(len(images)):
+            item = rows[places[c, slot]]
+            if _agree(item, labels[c], images, answers, order, starts, enough, near):
+                for k in range(known):
                     cosines[k] = _cosine(item, images[k])
-                against[n, slot] = _all_say_another(cosines, answers, classes[n], least, near)
-                count += against[n, slot]
+                if _all_say_another(cosines, answers, labels[c], least, near):
+                    found[count, 0], found[count, 1] = labels[c], slot
+                    count += 1
     return count
+
+
+@njit(nogil=True)
+def _in_turn(places: NDArray[np.int32], first_slot: int, turn: int, count: int) -> NDArray[np.int64]:
+    """`count` rows, or all there are, of those whose slots (n, K) hold items: from this turn on, around."""
+    holding, known = np.empty(len(places), np.int64), 0
+    for c in range(len(places)):
+        for slot in range(first_slot, places.shape[1]):
+            if places[c, slot] != NOWHERE:
+                holding[known] = c
+                known += 1
+                break
+    chosen = np.empty(min(count, known), np.int64)
+    for k in range(len(chosen)):
+        chosen[k] = holding[(turn + k) % known]
+    return chosen
+
+
+@njit(nogil=True)
+def _usual(nearest: Doubles, seen: int, count: int) -> float:
+    """The median over the last `count` images of the cosine with the nearest, the first column of a ring."""
+    last = np.empty(min(seen, count))
+    for k in range(len(last)):
+        last[k] = nearest[(seen - 1 - k) % len(nearest), 0]
+    return median(last)
 
 
 @njit(nogil=True)

@@ -22,7 +22,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, softmax_in_place
+from trimtab.engine.kernels import VECTORIZE, exp
 from trimtab.engine.state import fill
 from trimtab.engine.temper import FIRST_SPREAD, next_log_scale
 from trimtab.fusion.context import Context, learn_context
@@ -33,9 +33,9 @@ LEAST = 1e-4  # probabilities below are taken as this
 
 SEEN, LOG_SCALE = range(2)  # places in the array of figures
 
-# As compiled loops take them: sums, recent and shares of a context; those of the text and of the answers, and figures.
-Said = tuple[Doubles, Doubles, Doubles]
-Tables = tuple[Said, Said, Doubles]
+# As compiled loops take them, in two arrays, because each costs a step as much as a sum over a hundred classes: of the
+# text's context and of the answers' the sums and the means (2, K + 1, C); the shares of both, and the figures.
+Tables = tuple[Doubles, Doubles]
 Rooms = tuple[Array, Doubles, Doubles]  # of C numbers each, for `take_in` to write in; the last are ones
 
 
@@ -44,7 +44,11 @@ class Runs:
 
     def __init__(self, classes: int) -> None:
         self.text, self.answers = Context(classes), Context(classes)
-        self.figures: Doubles = np.zeros(2)
+        horizons = len(self.text.shares)
+        self._said, self._small = np.empty((2, horizons, classes)), np.zeros(2 * horizons + 2)
+        self.text.lie_in(self._said[0], self._small[:horizons])
+        self.answers.lie_in(self._said[1], self._small[horizons:-2])
+        self.figures: Doubles = self._small[-2:]
 
     def arrays(self) -> Arrays:
         """What is saved."""
@@ -68,12 +72,14 @@ class Runs:
 
     def tables(self) -> Tables:
         """The arrays as compiled loops take them."""
-        text, answers = self.text, self.answers
-        return (
-            (text.sums, text.recent, text.shares),
-            (answers.sums, answers.recent, answers.shares),
-            self.figures,
-        )
+        return self._said, self._small
+
+
+@njit(nogil=True)
+def _parts_of(small: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """The shares of the text's context and of the answers', and the figures."""
+    horizons = len(small) // 2 - 1
+    return small[:horizons], small[horizons:-2], small[-2:]
 
 
 @njit(nogil=True)
@@ -90,7 +96,8 @@ def speaks_against(text: Array, scale: float, answer: Array, named: int, given: 
     """Whether an answer (C,), of the class `given`, is taken back for the class that the text's logits (C,) name."""
     if named == given:
         return False
-    (sums, recent, shares), (_, _, of_answers), figures = runs
+    sums, recent = runs[0][0, 0], runs[0][0, 1:]
+    shares, of_answers, figures = _parts_of(runs[1])
     ratio = np.log(max(answer[given], LEAST)) - np.log(max(answer[named], LEAST))
     images, in_runs = total_of(sums), 1 - max(shares[0], of_answers[0])
     for_answer = _log_lift(given, images, sums, recent, shares, in_runs)
@@ -109,17 +116,20 @@ def _sharper(text: Array, scale: float, figures: Doubles) -> float:
 @njit(fastmath=VECTORIZE, nogil=True)
 def take_in(text: Array, scale: float, answer: Array, named: int, runs: Tables, room: Rooms) -> None:
     """Let an image count for those that come: what the text says of it (C,) logits, and the answer (C,)."""
-    (sums, recent, shares), (sums_of_answers, recent_of_answers, of_answers), figures = runs
-    probabilities, said, as_it_is = room
-    sharper = _sharper(text, scale, figures)
+    by_text, by_method = runs[0][0], runs[0][1]
+    shares, of_answers, figures = _parts_of(runs[1])
+    ratios, said, as_it_is = room
+    sharper, highest, total = _sharper(text, scale, figures), text[named], np.float32(0)
     for c in range(len(text)):
-        probabilities[c] = np.float32(sharper) * text[c]
-    softmax_in_place(probabilities)
-    figures[LOG_SCALE] = next_log_scale(np.log(sharper * scale), figures[SEEN], probabilities[named])
+        ratios[c] = np.float32(sharper) * (text[c] - highest)
+    for c in range(len(text)):  # in place: see `kernels.softmax_in_place`
+        ratios[c] = exp(ratios[c])
+        total += ratios[c]
+    figures[LOG_SCALE] = next_log_scale(np.log(sharper * scale), figures[SEEN], float(1 / total))
     for c in range(len(text)):
-        said[c] = probabilities[c]
-    learn_context(sums, recent, shares, as_it_is, said, figures[SEEN])
+        said[c] = ratios[c]  # of the probabilities to the highest: a context takes what is said in any unit
+    learn_context(by_text[0], by_text[1:], shares, as_it_is, said, figures[SEEN])
     for c in range(len(text)):
         said[c] = answer[c]
-    learn_context(sums_of_answers, recent_of_answers, of_answers, as_it_is, said, figures[SEEN])
+    learn_context(by_method[0], by_method[1:], of_answers, as_it_is, said, figures[SEEN])
     figures[SEEN] += 1

@@ -21,6 +21,7 @@ from trimtab.guard.admission import (
     JUDGED,
     NEAREST,
     NO_SOURCE,
+    NOBODY,
     TO_TEXT,
     Admission,
     Verdict,
@@ -28,7 +29,7 @@ from trimtab.guard.admission import (
 )
 from trimtab.guard.before import Before
 from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthArrays, HealthReport, note
-from trimtab.guard.neighbors import contradicted, holding
+from trimtab.guard.neighbors import Neighbors
 from trimtab.guard.rules import Guard
 from trimtab.guard.runs import Runs, Tables, speaks_against, take_in
 from trimtab.guard.sources import source_number
@@ -38,13 +39,11 @@ from trimtab.task import Task
 _log = logging.getLogger(__name__)
 
 STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
-ASKED = 32  # items that are compared with their neighbors at each look back
 DIARY = 2048  # images whose verdicts are kept
 LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
 
 NAMES = ("verdicts", "details", "taken_back", "sources", "counts", "events")  # the watch's own arrays
-NOBODY = np.zeros(0, np.int64)
 NO_DOUBT: Doubles = np.zeros(1)  # about a single image
 # Places in the array of events.
 RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
@@ -57,6 +56,7 @@ class Watch:
         self.guard = guard
         self.admission = Admission(task.dim, guard)
         self.unknown = Unknown()
+        self.neighbors = Neighbors(int(guard.contradicted))
         self.health = Health(task.classes, task.dim, HELD)
         self.runs = Runs(task.classes)
         self.verdicts = np.zeros(DIARY, np.int8)
@@ -69,11 +69,12 @@ class Watch:
         self._figures: Doubles = np.zeros((0, 5))
         known = self.admission  # what judging a block changes; all else waits for the answers
         self._before = Before(
-            [known.held, known.window, known.record, known.origins, self.verdicts, self.details],
+            [known.window, known.record, known.origins, self.verdicts, self.details],
             [known.medians, known.counts, self.counts],
         )
         # As compiled loops take them.
         self._diary = self.verdicts, self.details, self.counts
+        self._held = known.held, self.health.answers, known.counts
         self._health, self._runs = self.health.tables(), self.runs.tables()
         self._code: Callable[..., int] | None = None  # of the loop that hears answers
 
@@ -87,9 +88,9 @@ class Watch:
     def judge(self, block: Block, sources: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(B,): whether each image of a block may be learned from."""
         count = len(block)
-        if count > 1:  # of one image nothing can be left half done
+        if count > 1:
             judged, learned, _ = self.admission.counts.tolist()
-            self._before.keep([judged, judged, learned, learned, block.first, block.first], count)
+            self._before.keep((judged, learned, learned, block.first, block.first), count)
         if self.guard.unknown:
             self._figures = figures_of(block)
             self.doubts = self.unknown.probabilities(self._figures)
@@ -131,10 +132,10 @@ class Watch:
             self.events,
         )
         self._code = self._code or code_for(_hear, *arguments)
-        taken_back = self._code(*arguments)
-        if not taken_back and not self.fallen:
+        by_text = self._code(*arguments)
+        if by_text == 0:
             return answers
-        if len(answers) == 1 or self.fallen:
+        if by_text == len(answers):
             return zero_shot(block, rows)
         steadied = answers.copy()
         for row in np.flatnonzero(
@@ -151,7 +152,9 @@ class Watch:
             block = Block(block.task, block.views[:done], block.first, text=block.text)
             if done:
                 self.judge(block, sources[:done])
-        if self.guard.unknown and done:
+        if done and count > 1:
+            self.admission.hold(block)
+        if done and self.guard.unknown:
             self.unknown.take_in(self._figures)
 
     @property
@@ -180,7 +183,7 @@ class Watch:
     def has_to_start_over(self) -> bool:
         """Whether too much of what was learned would not be learned now."""
         limit = self.guard.start_over
-        if not limit or self.admission.learned_strangely() <= limit:
+        if not limit or self.admission.judge_again() <= limit:
             return False
         self.admission.forget_record()
         self.runs.start_over()
@@ -188,8 +191,8 @@ class Watch:
         return True
 
     def strange_by_now(self, seen: int) -> NDArray[np.int64]:
-        """The positions of images that were learned and would not be now; each is told once."""
-        return self.admission.newly_strange(self.verdicts, seen) if self.guard.start_over else NOBODY
+        """The positions of images that were learned and would not be now, as was just judged; each is told once."""
+        return self.admission.newly_strange(self.verdicts, seen) if self.admission.untold else NOBODY
 
     def contradicted(self, bank: Bank, seen: int) -> NDArray[np.bool_] | None:
         """Of a bank's items those that their neighbors contradict; at each look back a few classes are asked, in turn.
@@ -198,20 +201,7 @@ class Watch:
         """
         if not self.guard.contradicted:
             return None
-        count = max(1, ASKED // max(1, bank.sources.shape[1]))
-        classes = holding(bank.sources, seen // STRETCH * count, count)
-        if len(classes) == 0:
-            return None
-        known = min(int(self.admission.counts[JUDGED]), HELD)
-        recent = _pages(max(0, seen - HELD), seen)
-        gone = contradicted(
-            bank,
-            classes,
-            self.admission.held[:known],
-            self.health.answers[:known],
-            int(self.guard.contradicted),
-            _median(self.details[recent, NEAREST].copy()),
-        )
+        gone = self.neighbors.contradicted(bank, seen // STRETCH, self._held, self.details, seen)
         if gone is not None:
             self.events[CONTRADICTED] += int(gone.sum())
         return gone
@@ -280,18 +270,6 @@ class Watch:
 
 
 @njit(nogil=True)
-def _median(values: Doubles) -> float:
-    """As NumPy's, which spends most of its time on checks for so few."""
-    return float(np.median(values))
-
-
-def _pages(first: int, last: int) -> slice | NDArray[np.int64]:
-    """Where the diary has some images; a slice, which is quick, unless they lie around its end."""
-    start = first % DIARY
-    return slice(start, start + last - first) if start + last - first <= DIARY else np.arange(first, last) % DIARY
-
-
-@njit(nogil=True)
 def _all_name(given: int, parts: tuple[Array, ...], row: int) -> bool:
     """Whether every part (n, C) names the class of an answer."""
     agreed = True
@@ -320,7 +298,8 @@ def _hear(
     log: NDArray[np.int64],
     events: NDArray[np.int64],
 ) -> int:
-    """How many answers (n, C) to a block's images from `start` on are taken back; the diary says which.
+    """How many answers (n, C) to a block's images from `start` on the text gives: those that are taken back, the diary
+    says which; or all.
 
     `parts` (n, C) and `learned` (n,) are of those; all else is of the whole block.
     """
@@ -341,7 +320,7 @@ def _hear(
         if learned[row] and sources[image] != NO_SOURCE:
             log[events[LOGGED] % len(log)] = first + image, sources[image]
             events[LOGGED] += 1
-    return count
+    return len(answers) if events[FALLEN] else count
 
 
 def zero_shot(block: Block, rows: slice) -> Array:
