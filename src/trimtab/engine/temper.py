@@ -55,7 +55,9 @@ class TextTemper(OwnArrays):
         scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 3))
         if counted is None:
             counted = ONE if len(cosines) == 1 else np.ones(len(cosines), np.bool_)
-        _scales(np.ascontiguousarray(cosines), counted, self.figures, self.stated_scale, scales, after)
+        level = self.level
+        names = level.is_even, level.gains, level.offsets
+        _scales(np.ascontiguousarray(cosines), counted, self.figures, self.stated_scale, names, scales, after)
         return scales, after
 
     def take_in(self, image: Image) -> None:
@@ -94,9 +96,12 @@ def _scales(
     counted: NDArray[np.bool_],
     figures: Doubles,
     stated_scale: float,
+    names: tuple[bool, Array, Array],
     scales: Array,
     after: Doubles,
 ) -> None:
+    even, gains, offsets = names
+    given = np.empty(0 if even else cosines.shape[1], np.float32)
     seen, log_scale, stated = figures[SEEN], figures[LOG_SCALE], figures[STATED]
     as_stated_scale = np.float32(stated_scale)  # as the cosines, so that the loop stays in single precision
     for row in range(len(cosines)):
@@ -109,6 +114,12 @@ def _scales(
             for c in range(len(image)):
                 total += exp(scales[row] * (image[c] - highest))
                 as_stated += exp(as_stated_scale * (image[c] - highest))
+            if not even:  # the stated scale is that of names as they are
+                for c in range(len(image)):
+                    given[c] = (image[c] - offsets[c]) / gains[c]
+                highest, as_stated = highest_of(given), np.float32(0)
+                for c in range(len(image)):
+                    as_stated += exp(as_stated_scale * (given[c] - highest))
             log_scale = next_log_scale(log_scale, seen, float(1 / total))
             stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
             seen += 1
