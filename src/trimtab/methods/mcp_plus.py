@@ -47,7 +47,17 @@ from trimtab.engine.wide import WideBank
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.joint_loss import CONTRAST_FLOOR
-from trimtab.methods.mcp_plus_walk import Step, follow, names_of, parts_for, prototyped_by, room_for, stretches, walk
+from trimtab.methods.mcp_plus_walk import (
+    SAME,
+    Step,
+    follow,
+    names_of,
+    parts_for,
+    prototyped_by,
+    room_for,
+    stretches,
+    walk,
+)
 from trimtab.methods.three_caches import PAPER_FORM, ThreeCacheMethod, ThreeCaches, released_affinity
 from trimtab.methods.three_caches_walk import Figures, looks_of
 from trimtab.task import Task
@@ -334,7 +344,9 @@ def contrast_term(prototypes: Prototypes, negatives: Prototypes, weight: float) 
     count = max(int(both.sum()), 1)
     cosines = np.einsum("cd,cd->c", prototypes.units[both], negatives.units[both])
     slope = weight / (count * (1 - float(cosines.sum()) / count + CONTRAST_FLOOR))  # Eq. 9
-    return (slope * both).astype(prototypes.units.dtype), negatives.units
+    pulls = both.copy()
+    pulls[both] = cosines < SAME
+    return (slope * pulls).astype(prototypes.units.dtype), negatives.units
 
 
 def _plain_cosines(image: Image, state: MCPPlusState) -> Array:

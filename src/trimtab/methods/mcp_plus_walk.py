@@ -28,6 +28,10 @@ from trimtab.fusion.strength import learn_strength, slope_of, usual_of
 from trimtab.methods.joint_loss import CONTRAST_FLOOR
 from trimtab.methods.three_caches_walk import Figures, Looks, Rules, write
 
+# Prototypes as near as this are made of the same image. Eq. 9 has no slope there, but rounding times its steep
+# logarithm would be taken for one.
+SAME = np.float32(1 - 1e-6)
+
 
 class Prototyped(NamedTuple):
     """The prototypes, (C, d) units and (C,) lengths, and what the align loss says at them."""
@@ -289,9 +293,15 @@ def _ask_moved(
             _add(gradient, -sides * align, prototyped.text[c])
             if not step.one_sided:
                 _add(gradient, align, prototyped.texts_near[c])
-        if contrast != 0 and prototyped.negative_lengths[c] > 0:
+        if contrast != 0 and _pulls(prototyped, c):
             _add(gradient, contrast, prototyped.negative[c])
         visual[c] = _moved_cosine(prototyped.visual[c], prototyped.lengths[c], gradient, step, feature)  # right
+
+
+@njit(nogil=True)
+def _pulls(prototyped: Prototyped, c: int) -> bool:
+    """Whether a class's negative prototype has a slope at its visual one."""
+    return prototyped.negative_lengths[c] > 0 and dot(prototyped.visual[c], prototyped.negative[c]) < SAME
 
 
 @njit(nogil=True)
