@@ -111,7 +111,7 @@ class Admission:
             near = among = self._room  # the first is found on the way, the other unused
             self.found, learned = self._found, self._learned
         else:
-            near = plain @ self.held.T
+            near = self.held @ plain.T  # a twentieth of a verdict faster than the other way round
             among = block.among if block.asks_plain else plain @ plain.T
             self.found, learned = np.empty((2, len(plain)), np.int64), np.empty(len(plain), np.bool_)
         arguments = (
@@ -273,6 +273,7 @@ def _judge(
     duplicates, gap, strange, floor, quota = limits
     held, window, medians, record, origins, counts = known
     size, before = len(held), counts[JUDGED]
+    own = near[0] if len(plain) == 1 else np.empty(size, np.float32)  # an image's products
     figures, arrived = np.empty(5), np.empty(len(plain), np.int64)  # the block's images that are to be held, in order
     for image in range(len(plain)):
         details = diary[1][(first + image) % len(diary[1])]
@@ -284,11 +285,14 @@ def _judge(
         nearest, usual, closest = np.float32(-1), np.float32(0), (0, 0, 0)
         if verdict == TO_LEARN:
             if len(plain) == 1:
-                pair_products(held[:kept], plain[0], near[0], 0, kept)
+                pair_products(held[:kept], plain[0], own, 0, kept)
+            else:
+                for k in range(kept):
+                    own[k] = near[k, image]
             if kept > 0:
-                closest = _three_highest(near[image, :kept])
+                closest = _three_highest(own[:kept])
                 found[1, image] = closest[0]
-                nearest, usual = near[image, closest[0]], total_of(near[image, :kept]) / np.float32(kept)
+                nearest, usual = own[closest[0]], total_of(own[:kept]) / np.float32(kept)
             details[NEAREST] = nearest
             best = _figures(cosines, figures)
             distance = max(1 - usual, (1 - figures[HIGHEST]) / 4)  # where all are equal, the text is a yardstick
@@ -318,7 +322,7 @@ def _judge(
             found[0, image] = place
             arrived[counts[JUDGED] - before] = image
             for later in range(image + 1, len(plain)):
-                near[later, place] = among[image, later]
+                near[place, later] = among[image, later]
             page = window[counts[JUDGED] % len(window)]
             for k in range(len(page)):
                 page[k] = figures[k]
