@@ -187,14 +187,10 @@ def test_mcp_plus_equals_autograd_along_streams(stream: dict[str, int], options:
     expected = {"positive_alpha": 4.0, "positive_beta": 5.0, **oracle_options(options)}
     parts = method.start(task).run(features, block=11).parts
     reference = run_mcp_plus(features, task.text_prototypes, task.logit_scale, **expected)
-    if all(np.allclose(values, reference[part], atol=5e-4, rtol=0) for part, values in parts.items()):
-        return
-    # A first step divides each gradient by its size, so where a gradient is next to nothing a rounding may show: then
-    # as much is allowed as rounding to single precision does to the oracle itself, a few times over.
-    rounded = run_mcp_plus(features, task.text_prototypes, task.logit_scale, **expected, dtype=torch.float32)
+    # A first step divides each gradient by its size, so roundings show, and the more the longer the step is.
+    tolerance = 5e-4 if options["learning_rate"] < 1e-3 else 2e-3
     for part, values in parts.items():
-        shown = float(np.abs(rounded[part] - reference[part]).max())
-        np.testing.assert_allclose(values, reference[part], atol=5e-4 + 4 * shown, rtol=0, err_msg=part)
+        np.testing.assert_allclose(values, reference[part], atol=tolerance, rtol=0, err_msg=part)
 
 
 @pytest.mark.parametrize("seed", [4])

@@ -30,7 +30,7 @@ from trimtab.methods.three_caches_walk import Figures, Looks, Rules, write
 
 # Prototypes as near as this are made of the same image. Eq. 9 has no slope there, but rounding times its steep
 # logarithm would be taken for one.
-SAME = np.float32(1 - 1e-6)
+SAME = np.float32(1 - 2e-7)
 
 
 class Prototyped(NamedTuple):
@@ -301,7 +301,7 @@ def _ask_moved(
 @njit(nogil=True)
 def _pulls(prototyped: Prototyped, c: int) -> bool:
     """Whether a class's negative prototype has a slope at its visual one."""
-    return prototyped.negative_lengths[c] > 0 and dot(prototyped.visual[c], prototyped.negative[c]) < SAME
+    return bool(prototyped.negative_lengths[c] > 0 and dot(prototyped.visual[c], prototyped.negative[c]) < SAME)
 
 
 @njit(nogil=True)
