@@ -231,14 +231,10 @@ class Block:
         return slopes if self.temper is None else self.temper.level.pulled_back(slopes)
 
     @property
-    def plain_logits(self) -> Array:
-        """(B, C): the plain view against every text prototype."""
-        return self._under_text.logits
-
-    @property
-    def plain_labels(self) -> NDArray[np.intp]:
-        """(B,): the zero-shot class of the plain view."""
-        return self._under_text.labels
+    def said_of_plain_views(self) -> tuple[Array, Array, Array, NDArray[np.intp]]:
+        """Logits (B, C), logit scales (B,), probabilities (B, C) and labels (B,): what the text says of them."""
+        under = self._under_text
+        return under.logits, under.scales, under.probabilities, under.labels
 
     @property
     def plain_probabilities(self) -> Array:

@@ -72,8 +72,7 @@ class TextLevel:
         asked = rows[(block.first + rows) % self._every == 0] if self._every > 1 else rows
         if not len(asked):
             return
-        said = block.plain_logits, block.logit_scales, block.plain_probabilities, block.plain_labels
-        given = (*said, asked, self.gains, self.offsets, self.sums)
+        given = (*block.said_of_plain_views, asked, self.gains, self.offsets, self.sums)
         self._code = self._code or code_for(_take_in, *given)
         self._code(*given)
 

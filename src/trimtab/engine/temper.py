@@ -7,12 +7,14 @@ It is still the only hint at how sure of its answers a classifier should be, so 
 Names that speak far louder than others are put on one level first (leveling.py).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
-from trimtab.engine.compiled import njit
+from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import VECTORIZE, exp, highest_of
 from trimtab.engine.leveling import TextLevel
 from trimtab.engine.state import OwnArrays
@@ -25,6 +27,7 @@ SLOPE = 3.0  # a step in log scale per difference in confidence: near Newton's
 
 SEEN, LOG_SCALE, STATED = range(3)  # places in the array of figures
 ONE = np.ones(1, np.bool_)  # a single image, which counts
+ROWS = np.arange(64)  # of the blocks that a stream has
 
 
 class TextTemper(OwnArrays):
@@ -33,9 +36,10 @@ class TextTemper(OwnArrays):
     """
 
     def __init__(self, stated_scale: float, classes: int, *, level_names: bool = True) -> None:
-        self.stated_scale, self._level_names = stated_scale, level_names
+        self.stated_scale, self._level_names = float(stated_scale), level_names
         self.figures = np.zeros(3)
         self.level = TextLevel(classes)
+        self._code: Callable[..., None] | None = None  # of the loop that finds scales
 
     def arrays(self) -> Arrays:
         """Everything learned."""
@@ -57,7 +61,9 @@ class TextTemper(OwnArrays):
             counted = ONE if len(cosines) == 1 else np.ones(len(cosines), np.bool_)
         level = self.level
         names = level.is_even, level.gains, level.offsets
-        _scales(np.ascontiguousarray(cosines), counted, self.figures, self.stated_scale, names, scales, after)
+        given = np.ascontiguousarray(cosines), counted, self.figures, self.stated_scale, *names, scales, after
+        self._code = self._code or code_for(_scales, *given)
+        self._code(*given)
         return scales, after
 
     def take_in(self, image: Image) -> None:
@@ -68,7 +74,7 @@ class TextTemper(OwnArrays):
     def count_block(self, block: Block) -> None:
         """Make all images of a block count, but for those that the block says do not."""
         self.figures[:] = block.tempered[-1]
-        self._level(block, np.arange(len(block)))
+        self._level(block, ROWS[: len(block)] if len(block) <= len(ROWS) else np.arange(len(block)))
 
     def pass_by(self, image: Image) -> None:
         """An image that is not learned from: as in a block."""
@@ -96,11 +102,12 @@ def _scales(
     counted: NDArray[np.bool_],
     figures: Doubles,
     stated_scale: float,
-    names: tuple[bool, Array, Array],
+    even: bool,
+    gains: Array,
+    offsets: Array,
     scales: Array,
     after: Doubles,
 ) -> None:
-    even, gains, offsets = names
     given = np.empty(0 if even else cosines.shape[1], np.float32)
     seen, log_scale, stated = figures[SEEN], figures[LOG_SCALE], figures[STATED]
     as_stated_scale = np.float32(stated_scale)  # as the cosines, so that the loop stays in single precision
