@@ -40,7 +40,8 @@ def measure(classes: int, dim: int, images: int) -> tuple[float, float, float, f
     times: list[tuple[float, float, float]] = []
     for _ in range(ROUNDS):
         mcp, keel = MCP().start(task), method.start(task)
-        keel.state.memory = TimedMemory(task.text_prototypes, method.memory_slots, min(method.strength, 1.0))
+        level = keel.state.mcp.temper.level
+        keel.state.memory = TimedMemory(task.text_prototypes, method.memory_slots, min(method.strength, 1.0), level)
         one, other = (milliseconds(lambda s=s: s.run(features, keep_parts=False)) for s in (mcp, keel))  # type: ignore[misc]
         times.append((one / images, other / images, keel.state.memory.spent / images))
     first, second, fits = (statistics.median(column) for column in zip(*times, strict=True))

@@ -151,6 +151,31 @@ def test_slopes_are_those_of_autograd():
     np.testing.assert_allclose(found, given.grad.numpy(), atol=1e-5)
 
 
+def test_by_class_it_is_the_same():
+    random = np.random.default_rng(2)
+    level, cosines = TextLevel(5), random.normal(size=(8, 5)).astype(np.float32)
+    np.testing.assert_array_equal(level.by_class(cosines.T), cosines.T)
+    level.share[0], level.gains[:], level.offsets[:] = 0.5, random.uniform(0.5, 2, 5), random.normal(size=5)
+    found = level.by_class(cosines.T)
+    level.put_right(cosines)
+    np.testing.assert_allclose(found, cosines.T, atol=1e-6)
+
+
+def test_keels_memory_knows_the_level(unequal):
+    """It starts from the text's names as the method hears them."""
+    task, features, labels = unequal
+    stream = Keel().start(task)
+    stream.run(features)
+    memory = stream.state.memory
+    assert memory._level is stream.state.mcp.temper.level
+    assert stream.copy().state.memory._level is not memory._level
+    named = (features @ memory.weights.T + memory.offsets).argmax(axis=1)
+    memory._level = TextLevel(CLASSES)
+    memory._fit()
+    unleveled = (features @ memory.weights.T + memory.offsets).argmax(axis=1)
+    assert (named == labels).mean() > (unleveled == labels).mean() + 0.02
+
+
 def test_a_window_bounds_what_is_remembered():
     level = TextLevel(3)
     level.sums[:] = 1000.0

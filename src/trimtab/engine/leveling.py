@@ -60,6 +60,15 @@ class TextLevel:
         if not self.is_even:
             _put_right(cosines.reshape(-1, cosines.shape[-1]), self.gains, self.offsets)
 
+    def by_class(self, cosines: Array) -> Array:
+        """(C, n): cosines class by class, leveled."""
+        if self.is_even:
+            return cosines
+        own: Array = cosines - cosines.mean(axis=0)
+        own *= self.gains[:, None]
+        own += self.offsets[:, None]
+        return own
+
     def pulled_back(self, slopes: Array) -> Array:
         """Slopes (..., C) along leveled cosines as slopes along the cosines themselves."""
         if self.is_even:

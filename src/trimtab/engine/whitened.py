@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block
+from trimtab.engine.leveling import TextLevel
 from trimtab.engine.state import OwnArrays
 from trimtab.engine.stretches import STRETCH, Stretches, folded, is_folded, unfolded
 from trimtab.engine.whitening import fit_classes
@@ -28,8 +29,9 @@ SEEN, NEXT_FIT, AGREEMENT = range(3)  # places in the array of figures
 class WhitenedMemory(OwnArrays):
     """A ring of images, and linear scores (C, d) of the classes."""
 
-    def __init__(self, text: Array, slots: int, strength: float) -> None:
+    def __init__(self, text: Array, slots: int, strength: float, level: TextLevel) -> None:
         classes, dim = text.shape
+        self._level = level  # of the text's names, which whoever asks the text finds
         self._force = FOLDED_FORCE if is_folded(dim) else 1.0
         self._strength = strength * self._force
         self.features: Array = np.zeros((slots, dim), np.float32)
@@ -147,7 +149,8 @@ class WhitenedMemory(OwnArrays):
 
     def _fit(self) -> None:
         seen, (slots, dim) = int(self.figures[SEEN]), self.features.shape
-        found = fit_classes(self._stretches.seen(min(seen, slots)), self._strength)
+        remembered = self._stretches.seen(min(seen, slots))
+        found = fit_classes(remembered._replace(cosines=self._level.by_class(remembered.cosines)), self._strength)
         self.weights[:] = self._force * unfolded(found.weights, dim)
         self.offsets[:] = self._force * found.offsets
         self.reliability[:], self.habit[:] = found.reliability, found.habit

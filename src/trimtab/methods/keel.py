@@ -33,6 +33,7 @@ from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
 from trimtab.engine.products import dot
 from trimtab.engine.state import State
+from trimtab.engine.temper import TextTemper
 from trimtab.engine.whitened import WhitenedMemory
 from trimtab.methods.base import CacheMethod, WeighedMethod
 from trimtab.methods.facts import CACHE, MethodInfo
@@ -119,9 +120,11 @@ class Keel(CacheMethod, WeighedMethod):
 
     def new_state(self, task: Task) -> KeelState:
         """Nothing cached, nothing remembered."""
+        mcp = self.mcp.new_state(task)
+        assert isinstance(mcp.temper, TextTemper)
         return KeelState(
-            mcp=self.mcp.new_state(task),
-            memory=WhitenedMemory(task.text_prototypes, self.memory_slots, self.strength),
+            mcp=mcp,
+            memory=WhitenedMemory(task.text_prototypes, self.memory_slots, self.strength, mcp.temper.level),
             reputation=Reputation(),
         )
 
