@@ -151,6 +151,16 @@ def test_slopes_are_those_of_autograd():
     np.testing.assert_allclose(found, given.grad.numpy(), atol=1e-5)
 
 
+def test_the_stated_scale_is_asked_of_names_as_they_are(unequal):
+    """It says how sure the text should be, and was stated for this text."""
+    task, features, _ = unequal
+    stream = MCP().start(task)
+    stream.run(features[:200])
+    assert not stream.state.temper.level.is_even, "names must have been found unequal"
+    sure = softmax(LOGIT_SCALE * features[:200] @ task.text_prototypes.T).max(axis=1).mean()
+    assert stream.state.temper.figures[2] == pytest.approx(sure, abs=1e-4)
+
+
 def test_by_class_it_is_the_same():
     random = np.random.default_rng(2)
     level, cosines = TextLevel(5), random.normal(size=(8, 5)).astype(np.float32)

@@ -26,7 +26,7 @@ from trimtab import make_method
 from trimtab.engine.alignment import Alignment
 from trimtab.engine.equations import affinity
 from trimtab.engine.residuals import entropy_slopes, one_step, residual_gradients
-from trimtab.methods.mcp_plus import loss_gradients
+from trimtab.methods.mcp_plus import contrast_term, loss_gradients
 from trimtab.methods.three_caches import PAPER_FORM
 
 SLOPES = {"entropy_weight": "entropy", "align_weight": "align", "contrast_weight": "contrast"}
@@ -105,6 +105,18 @@ def test_mcp_plus_gradients_equal_autograd(weights: tuple[float, ...], one_sided
         exact = np.zeros_like(ours) if residual.grad is None else residual.grad.numpy()
         np.testing.assert_allclose(ours, exact, atol=1e-8)
     assert not found[1][lengths == 0].any()
+
+
+def test_prototypes_of_the_same_image_do_not_pull_at_each_other() -> None:
+    """Eq. 9 has no slope there, however steep its logarithm is."""
+    random = np.random.default_rng(3)
+    units = unit(random.normal(size=(4, 512))).astype(np.float32)
+    others = unit(units + 0.01 * random.normal(size=units.shape)).astype(np.float32)
+    visual: Any = SimpleNamespace(units=units, lengths=np.array([1, 1, 1, 0], np.float32))
+    negative: Any = SimpleNamespace(units=np.where(np.arange(4)[:, None] == 1, others, units), lengths=np.ones(4))
+    slopes, _ = contrast_term(visual, negative, 0.2)
+    assert slopes[1] > 0
+    assert not slopes[[0, 2, 3]].any()
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("dpe_single_view", 3e-5), ("dpe_many_views", 6e-4)])

@@ -100,8 +100,7 @@ class Learner:
                 done = rows.stop
                 yield parts, answers, doubts if whole else doubts[rows]
         finally:
-            if count > 1 or watch.guard.unknown:
-                watch.finish(block, sources, done)
+            watch.finish(block, sources, done)
 
     def _foretell(self, block: Block) -> tuple[dict[str, Array], Array]:
         """What a step after a cut would answer of a block's only image, with nothing learned."""

@@ -145,7 +145,7 @@ class Stream(Learner):
         probabilities: Array = np.empty((images, self.task.classes), np.float32)
         unknown: Array = np.zeros(images, np.float32)
         done = 0
-        head = STRETCH - self.seen % STRETCH  # blocks end where the stream looks back
+        head = STRETCH - self.seen % STRETCH  # blocks end where the stream takes stock
         for views in self._given.blocks(rows, self._size, block, min(head, block)):
             with HoldInterrupts() as interrupts:
                 for some_parts, fused, doubts in self._walk(views, numbers[done : done + len(views)]):

@@ -20,6 +20,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import best_of
+from trimtab.engine.leveling import unlevel_row
 from trimtab.engine.products import dot
 from trimtab.engine.state import OwnArrays
 
@@ -118,8 +119,7 @@ def _learn(
         sure[place] = 1 / (1 + np.exp(-AGREED * agreed - STATED * _log_odds(sure[place])))
         if figures[SEEN] % every == 0:
             before = np.floor(figures[SEEN] / every)
-            for c in range(len(whole)):
-                whole[c] = (logits[place, c] / scales[place] - offsets[c]) / gains[c]
+            unlevel_row(logits[place], scales[place], gains, offsets, whole)
             if before > 0:
                 first, second, both = _named(half[asked], whole, habits)
                 step = 1 / (min(before, WINDOW) + WARM_UP)

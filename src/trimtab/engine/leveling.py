@@ -120,6 +120,13 @@ def level_row(cosines: Array, gains: Array, offsets: Array) -> None:
         cosines[c] = (cosines[c] - mean) * gains[c] + offsets[c]
 
 
+@njit(nogil=True, error_model="numpy")
+def unlevel_row(logits: Array, scale: np.float32, gains: Array, offsets: Array, cosines: Array) -> None:
+    """Write (C,): the cosines that one image's leveled logits were made of, less their mean."""
+    for c in range(len(cosines)):
+        cosines[c] = (logits[c] / scale - offsets[c]) / gains[c]
+
+
 @njit(nogil=True)
 def pull_back_row(slopes: Array, gains: Array) -> None:
     """Make slopes (C,) along leveled cosines those along the cosines themselves, in place."""
@@ -151,8 +158,7 @@ def _take_in(
 ) -> None:
     cosines = np.empty(logits.shape[1], np.float32)
     for image in asked:
-        for c in range(len(cosines)):
-            cosines[c] = (logits[image, c] / scales[image] - offsets[c]) / gains[c]
+        unlevel_row(logits[image], scales[image], gains, offsets, cosines)
         mean = _mean(cosines)
         for c in range(len(cosines)):
             own, other = cosines[c] - mean, np.float32(1) - said[image, c]

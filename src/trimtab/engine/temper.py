@@ -16,7 +16,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import VECTORIZE, exp, highest_of
-from trimtab.engine.leveling import TextLevel
+from trimtab.engine.leveling import TextLevel, unlevel_row
 from trimtab.engine.state import OwnArrays
 
 CONFIDENCE = 0.4
@@ -122,8 +122,7 @@ def _scales(
                 total += exp(scales[row] * (image[c] - highest))
                 as_stated += exp(as_stated_scale * (image[c] - highest))
             if not even:  # the stated scale is that of names as they are
-                for c in range(len(image)):
-                    given[c] = (image[c] - offsets[c]) / gains[c]
+                unlevel_row(image, np.float32(1), gains, offsets, given)
                 highest, as_stated = highest_of(given), np.float32(0)
                 for c in range(len(image)):
                     as_stated += exp(as_stated_scale * (given[c] - highest))
