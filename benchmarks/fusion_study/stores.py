@@ -94,15 +94,15 @@ def build(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     _build_synthetic(folder)
-    _encode(folder, "lite_groceries_fine", groceries("fine"))
-    _encode(folder, "lite_groceries_coarse", groceries("coarse"))
-    _encode(folder, "lite_groceries_8views", groceries("fine"), views=8)
-    _encode(folder, "lite_emoji_fine", emoji("fine"))
-    _encode(folder, "lite_emoji_coarse", emoji("coarse"))
-    _encode(folder, "lite_fashion", fashion_mnist(), most=3000)
-    _encode(folder, "lite_cifar10", cifar10(), most=5000)
-    _encode(folder, "lite_cifar10_corrupted", cifar10(), most=5000, corrupt=True)
-    _encode(folder, "lite_cifar10_16views", cifar10(), most=800, views=16)
+    encode(folder, "lite_groceries_fine", groceries("fine"))
+    encode(folder, "lite_groceries_coarse", groceries("coarse"))
+    encode(folder, "lite_groceries_8views", groceries("fine"), views=8)
+    encode(folder, "lite_emoji_fine", emoji("fine"))
+    encode(folder, "lite_emoji_coarse", emoji("coarse"))
+    encode(folder, "lite_fashion", fashion_mnist(), most=3000)
+    encode(folder, "lite_cifar10", cifar10(), most=5000)
+    encode(folder, "lite_cifar10_corrupted", cifar10(), most=5000, corrupt=True)
+    encode(folder, "lite_cifar10_16views", cifar10(), most=800, views=16)
 
 
 def _build_synthetic(folder: Path) -> None:
@@ -120,9 +120,10 @@ def _build_synthetic(folder: Path) -> None:
             np.savez(path, features=features, labels=labels, text=text, logit_scale=LOGIT_SCALE)
 
 
-def _encode(
+def encode(
     folder: Path, name: str, images: ImageSet, *, most: int | None = None, views: int = 1, corrupt: bool = False
 ) -> None:
+    """Write the store of a set through the encoder `lite`, if it is not in the folder yet."""
     from trimtab.encoders import load_encoder
     from trimtab.images.views import make_views
     from trimtab.prompts.prototypes import text_prototypes
