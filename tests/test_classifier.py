@@ -9,6 +9,7 @@ from PIL import Image
 from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.classifier import Classifier
 from trimtab.errors import TrimtabError
+from trimtab.guard.rules import Guard
 from trimtab.methods import make_method
 
 NAMES = tuple(COLORS)
@@ -120,6 +121,31 @@ def test_a_state_of_something_else_is_refused(tmp_path, options, words):
     other = Classifier(**{"encoder": ColorEncoder(), "labels": NAMES, **options})
     with pytest.raises(TrimtabError, match=words):
         other.load(tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("saved", "asked", "words"),
+    [
+        ({}, {"guard": False}, r"saved with a guard, which goes on with it; leave out guard=False \(--no-guard\)"),
+        ({}, {"unknown": "auto"}, "never answers 'none of these'"),
+        ({"guard": False}, {"unknown": "auto"}, "never answers 'none of these'"),
+        ({}, {"guard": Guard(quota=0)}, r"saved with Guard\(.*quota=0.25.* not with Guard\(.*quota=0"),
+        ({"guard": False}, {"guard": Guard()}, "saved with no guard"),
+        ({}, {}, None),
+        ({"guard": False}, {}, None),
+        ({"unknown": "auto"}, {}, None),
+        ({"guard": Guard(quota=0), "unknown": "auto"}, {"guard": Guard(quota=0), "unknown": "auto"}, None),
+    ],
+)
+def test_a_state_is_refused_where_another_guard_was_asked_for(tmp_path, saved, asked, words):
+    before = Classifier(ColorEncoder(), NAMES, **saved)
+    before.save(tmp_path / "state")
+    classifier = Classifier(ColorEncoder(), NAMES, **asked)
+    if words is None:
+        assert classifier.load(tmp_path / "state").stream.guard == before.stream.guard
+        return
+    with pytest.raises(TrimtabError, match=words):
+        classifier.load(tmp_path / "state")
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ class Classifier:
     ) -> None:
         check_view_options(views, seed)
         wanted = _guard(guard, unknown)
+        self._asked = guard, unknown
         labels = arguments.names("labels", labels)
         if len(labels) < 2:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
@@ -249,8 +250,13 @@ class Classifier:
         _log.info("%s saved: %d images learned", path, self.seen)
 
     def load(self, path: str | Path) -> "Classifier":
-        """Continue from what was saved by a classifier with the same encoder, labels, templates and method."""
-        self.stream = Stream.load(path, self.task, self.stream.method)
+        """Continue from what was saved by a classifier with the same encoder, labels, templates and method.
+
+        What was saved goes on with its own guard; one that was asked for and differs is refused.
+        """
+        saved = Stream.load(path, self.task, self.stream.method)
+        _refuse_other_guard(path, saved.guard, *self._asked)
+        self.stream = saved
         if self.lazy is not None:
             self.lazy.recall(self.stream.note.get(LAZY_NOTE))
         _log.info("%s loaded: %d images learned", path, self.seen)
@@ -268,6 +274,22 @@ class Classifier:
         self.stream.reset()
         if self.lazy is not None:
             self.lazy.reset()
+
+
+def _refuse_other_guard(path: str | Path, saved: Guard | None, asked: bool | Guard, unknown: str | None) -> None:
+    """A state goes on with the guard that it was saved with: refuse it where another was asked for.
+
+    Who asked for nothing gets what was saved: an older state keeps the defaults of its time.
+    """
+    if asked is False and saved is not None:
+        raise TrimtabError(f"{path} was saved with a guard, which goes on with it; leave out guard=False (--no-guard).")
+    if unknown is not None and not (saved and saved.unknown):
+        raise TrimtabError(
+            f"{path} was saved by a classifier that never answers '{NONE_OF_THESE}', and goes on like that; leave out "
+            "unknown='auto' (--unknown), or begin a new state."
+        )
+    if isinstance(asked, Guard) and replace(asked, unknown=unknown is not None or asked.unknown) != saved:
+        raise TrimtabError(f"{path} was saved with {saved or 'no guard'}, which goes on with it, not with {asked}.")
 
 
 def _guard(guard: bool | Guard, unknown: str | None) -> Guard | None:
