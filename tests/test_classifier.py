@@ -123,6 +123,13 @@ def test_a_state_of_something_else_is_refused(tmp_path, options, words):
         other.load(tmp_path / "state")
 
 
+def test_labels_that_are_read_alike_are_told(caplog):
+    Classifier(ColorEncoder(), ["red", "green", "red_", "green #2", "blue"])
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "The encoder reads 'red' and 'red_' alike, so it cannot tell them apart; leave one out."
+    ]
+
+
 @pytest.mark.parametrize(
     ("saved", "asked", "words"),
     [

@@ -100,6 +100,7 @@ class Classifier:
             text_tower=tower if "text_tower" in chosen.needs else None,
             image_prompts=image_prompts(encoder, labels, chosen.name) if self._by_pixels else None,
         )
+        _warn_of_equal_texts(self.task)
         if view_budget is not None and self._by_pixels:
             raise TrimtabError(f"{chosen.name} looks at pixels and takes all views; leave out view_budget.")
         self.lazy = None if view_budget is None else LazyViews(self.task, views, view_budget)
@@ -274,6 +275,15 @@ class Classifier:
         self.stream.reset()
         if self.lazy is not None:
             self.lazy.reset()
+
+
+def _warn_of_equal_texts(task: Task) -> None:
+    """Tell of labels that the encoder reads alike ("hot dog" and "hot_dog"), unless one is numbered on purpose."""
+    first: dict[bytes, str] = {}
+    for name, row in zip(task.class_names, task.text_prototypes, strict=True):
+        other = first.setdefault((row.round(5) + 0.0).tobytes(), name)  # + 0.0: -0 and 0 are one number
+        if other != name and " #" not in name:
+            _log.warning("The encoder reads %r and %r alike, so it cannot tell them apart; leave one out.", other, name)
 
 
 def _refuse_other_guard(path: str | Path, saved: Guard | None, asked: bool | Guard, unknown: str | None) -> None:
