@@ -123,6 +123,13 @@ def test_a_state_of_something_else_is_refused(tmp_path, options, words):
         other.load(tmp_path / "state")
 
 
+def test_a_classifier_says_what_it_is():
+    classifier = Classifier(ColorEncoder(), NAMES)
+    classifier.classify(pictures()[0])
+    expected = f"<Classifier: {ColorEncoder.name}, keel, {len(NAMES)} labels, 1 seen>"
+    assert repr(classifier) == expected
+
+
 def test_labels_that_are_read_alike_are_told(caplog):
     Classifier(ColorEncoder(), ["red", "green", "red_", "green #2", "blue"])
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [

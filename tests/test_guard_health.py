@@ -23,6 +23,7 @@ def cones():
 def test_a_healthy_stream_says_so(cones):
     task, images, _, _ = cones
     stream = MCP().start(task, Guard())
+    assert stream.health().hurts is False
     answers = stream.run(images[:400]).labels
     health = stream.health()
     assert (health.seen, health.images) == (400, 256)
@@ -32,7 +33,7 @@ def test_a_healthy_stream_says_so(cones):
     assert 0 < health.age < 400
     assert health.collapse < 0.3
     assert health.drift < 0.05
-    assert not health.hurts
+    assert health.hurts is False
     assert health.refused == {"duplicate": 0, "strange": 0, "quota": 0, "unknown": 0}
 
 

@@ -143,6 +143,13 @@ def test_a_note_that_cannot_be_saved_is_refused_and_the_old_file_stays(setting, 
     assert Stream.load(tmp_path / "state", task).seen == 0
 
 
+def test_a_stream_says_what_it_is(setting):
+    task, features = setting
+    stream = MCP().start(task, Guard())
+    stream.run(features[:10])
+    assert repr(stream) == "<Stream: mcp, 6 classes, 10 seen, guarded>"
+
+
 def test_an_image_that_has_not_come_can_neither_be_corrected_nor_evicted(setting):
     task, features = setting
     stream = MCP().start(task)

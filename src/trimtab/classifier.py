@@ -106,6 +106,10 @@ class Classifier:
         self.lazy = None if view_budget is None else LazyViews(self.task, views, view_budget)
         self.stream: Stream = chosen.start(self.task, wanted)
 
+    def __repr__(self) -> str:
+        method, classes = self.stream.method.name, self.task.classes
+        return f"<Classifier: {self.encoder.name}, {method}, {classes:,} labels, {self.seen:,} seen>"
+
     @property
     def seen(self) -> int:
         """How many images it has adapted to."""

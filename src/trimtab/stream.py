@@ -66,6 +66,10 @@ class Stream(Learner):
             super().reset()
             self.note: dict[str, Any] = {}
 
+    def __repr__(self) -> str:
+        guarded = "" if self.guard is None else ", guarded"
+        return f"<Stream: {self.method.name}, {self.task.classes:,} classes, {self.seen:,} seen{guarded}>"
+
     def _repr_html_(self) -> str:
         return stream_html(self)
 

@@ -106,7 +106,7 @@ class Health:
 
     def hurts(self) -> bool:
         """Whether adapting does harm, as far as can be told."""
-        return self.count[0] >= LEAST and self.taken_back() >= HURTS
+        return bool(self.count[0] >= LEAST and self.taken_back() >= HURTS)
 
     def helps(self) -> bool:
         """Whether it does none any more: what brings the adapted answers back. Between the two, all stays as it is."""
