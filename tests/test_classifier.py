@@ -130,6 +130,32 @@ def test_a_classifier_says_what_it_is():
     assert repr(classifier) == expected
 
 
+class OneRowForAll(ColorEncoder):
+    def encode_images(self, pixels):
+        return super().encode_images(pixels).mean(axis=0)
+
+    def encode_texts(self, texts):
+        return ColorEncoder().encode_texts(texts)
+
+
+class OneTextForAll(ColorEncoder):
+    def encode_texts(self, texts):
+        return super().encode_texts(texts)[:1]
+
+
+def test_an_encoder_of_ones_own_that_gives_other_shapes_is_told_which():
+    says = r"encode_images gave an array of shape \(\d+,\) for 4 images; it must give \(4, d\)"
+    for answer in (lambda c: c.classify(pictures()[0]), lambda c: list(c.classify_many(pictures()[:1]))):
+        classifier = Classifier(OneRowForAll(), NAMES, views=4)
+        with pytest.raises(TrimtabError, match=says):
+            answer(classifier)
+        assert classifier.seen == 0
+    with pytest.raises(TrimtabError, match=r"encode_texts gave an array of shape \(1, 28\) for 4 texts; it must give"):
+        Classifier(OneTextForAll("texts not kept yet"), NAMES)
+    with pytest.raises(TrimtabError, match="must be an encoder's name or an encoder, not the class ColorEncoder"):
+        Classifier(ColorEncoder, NAMES)
+
+
 def test_labels_that_are_read_alike_are_told(caplog):
     Classifier(ColorEncoder(), ["red", "green", "red_", "green #2", "blue"])
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
@@ -140,10 +166,10 @@ def test_labels_that_are_read_alike_are_told(caplog):
 @pytest.mark.parametrize(
     ("saved", "asked", "words"),
     [
-        ({}, {"guard": False}, r"saved with a guard, which goes on with it; leave out guard=False \(--no-guard\)"),
+        ({}, {"guard": False}, r"saved with a guard, and keeps it; leave out guard=False \(--no-guard\)"),
         ({}, {"unknown": "auto"}, "never answers 'none of these'"),
         ({"guard": False}, {"unknown": "auto"}, "never answers 'none of these'"),
-        ({}, {"guard": Guard(quota=0)}, r"saved with Guard\(.*quota=0.25.* not with Guard\(.*quota=0"),
+        ({}, {"guard": Guard(quota=0)}, r"saved with Guard\(.*quota=0.25.* used with Guard\(.*quota=0"),
         ({"guard": False}, {"guard": Guard()}, "saved with no guard"),
         ({}, {}, None),
         ({"guard": False}, {}, None),

@@ -143,6 +143,13 @@ def test_a_note_that_cannot_be_saved_is_refused_and_the_old_file_stays(setting, 
     assert Stream.load(tmp_path / "state", task).seen == 0
 
 
+def test_a_class_in_the_place_of_a_method_is_refused(setting, tmp_path):
+    task, _ = setting
+    MCP().start(task).save(tmp_path / "state")
+    with pytest.raises(TrimtabError, match=r"method must be a method such as MCP\(\), not the class MCP"):
+        Stream.load(tmp_path / "state", task, MCP)
+
+
 def test_a_stream_says_what_it_is(setting):
     task, features = setting
     stream = MCP().start(task, Guard())

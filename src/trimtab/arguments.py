@@ -117,7 +117,7 @@ def names(name: str, value: object) -> tuple[str, ...]:
 
 def instance(name: str, value: Kind, kind: Any, example: str) -> Kind:
     """A value of one kind, a class or a protocol; `example` says what is wanted."""
-    if not isinstance(value, kind):
+    if isinstance(value, type) or not isinstance(value, kind):  # a class has all that a protocol asks for, too
         given = f"the class {value.__name__}" if isinstance(value, type) else shown(value)
         raise TrimtabError(f"{name} must be {example}, not {given}.")
     return value

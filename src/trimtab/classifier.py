@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trimtab import arguments
-from trimtab.encoders.base import Encoder, image_prompts, images_per_call
+from trimtab.encoders.base import Encoder, image_prompts, image_rows, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.guard.rules import Guard
@@ -223,7 +223,7 @@ class Classifier:
 
     def features(self, image: Picture) -> NDArray[np.float32]:
         """(V, d): the features of the image's views, with a `view_budget` of those worth it; nothing is learned."""
-        rows = self.encoder.encode_images(self._views(image))
+        rows = image_rows(self.encoder.encode_images, self._views(image))
         return rows if self.lazy is None else self._look_closer(image, rows, self.lazy)
 
     def _views(self, image: Any) -> NDArray[np.uint8]:
@@ -237,7 +237,7 @@ class Classifier:
         while (wanted := lazy.wanted(rows)) > len(rows):
             pixels = self._pixels(image) if pixels is None else pixels
             further = make_views(pixels, self.encoder.input_size, wanted, self.seed, first=len(rows))
-            rows = np.concatenate([rows, self.encoder.encode_images(further)])
+            rows = np.concatenate([rows, image_rows(self.encoder.encode_images, further)])
         return rows
 
     def _pixels(self, image: Any) -> NDArray[np.uint8]:
@@ -257,7 +257,7 @@ class Classifier:
     def load(self, path: str | Path) -> "Classifier":
         """Continue from what was saved by a classifier with the same encoder, labels, templates and method.
 
-        What was saved goes on with its own guard; one that was asked for and differs is refused.
+        What was saved keeps its own guard; one that was asked for and differs is refused.
         """
         saved = Stream.load(path, self.task, self.stream.method)
         _refuse_other_guard(path, saved.guard, *self._asked)
@@ -291,19 +291,19 @@ def _warn_of_equal_texts(task: Task) -> None:
 
 
 def _refuse_other_guard(path: str | Path, saved: Guard | None, asked: bool | Guard, unknown: str | None) -> None:
-    """A state goes on with the guard that it was saved with: refuse it where another was asked for.
+    """A state keeps the guard that it was saved with: refuse it where another was asked for.
 
     Who asked for nothing gets what was saved: an older state keeps the defaults of its time.
     """
     if asked is False and saved is not None:
-        raise TrimtabError(f"{path} was saved with a guard, which goes on with it; leave out guard=False (--no-guard).")
+        raise TrimtabError(f"{path} was saved with a guard, and keeps it; leave out guard=False (--no-guard).")
     if unknown is not None and not (saved and saved.unknown):
         raise TrimtabError(
-            f"{path} was saved by a classifier that never answers '{NONE_OF_THESE}', and goes on like that; leave out "
+            f"{path} was saved by a classifier that never answers '{NONE_OF_THESE}', and so it stays; leave out "
             "unknown='auto' (--unknown), or begin a new state."
         )
     if isinstance(asked, Guard) and replace(asked, unknown=unknown is not None or asked.unknown) != saved:
-        raise TrimtabError(f"{path} was saved with {saved or 'no guard'}, which goes on with it, not with {asked}.")
+        raise TrimtabError(f"{path} was saved with {saved or 'no guard'}; it cannot be used with {asked}.")
 
 
 def _guard(guard: bool | Guard, unknown: str | None) -> Guard | None:
