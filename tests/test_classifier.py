@@ -1,5 +1,6 @@
 """Classifier: any kind of image in, labels and scores out, adapting, saved and continued."""
 
+import copy
 import io
 
 import numpy as np
@@ -121,6 +122,19 @@ def test_a_state_of_something_else_is_refused(tmp_path, options, words):
     other = Classifier(**{"encoder": ColorEncoder(), "labels": NAMES, **options})
     with pytest.raises(TrimtabError, match=words):
         other.load(tmp_path / "state")
+
+
+@pytest.mark.parametrize("copied", [Classifier.copy, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("options", [{}, {"views": 4, "view_budget": 2}])
+def test_a_copy_learns_for_itself(copied, options):
+    classifier = Classifier(ColorEncoder(), NAMES, **options)
+    for picture in pictures()[:10]:
+        classifier.classify(picture)
+    other = copied(classifier)
+    expected = [other.classify(picture) for picture in pictures()[10:20]]
+    assert (classifier.seen, other.seen) == (10, 20)
+    assert [classifier.classify(picture) for picture in pictures()[10:20]] == expected
+    assert other.encoder is classifier.encoder
 
 
 def test_a_classifier_says_what_it_is():

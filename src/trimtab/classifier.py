@@ -267,6 +267,19 @@ class Classifier:
         _log.info("%s loaded: %d images learned", path, self.seen)
         return self
 
+    def copy(self) -> "Classifier":
+        """An independent classifier that has learned the same: a snapshot to go back to. They share the encoder."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other.stream = self.stream.copy()
+        other.lazy = None if self.lazy is None else self.lazy.copy()
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: object) -> "Classifier":
+        return self.copy()
+
     def cut(self) -> None:
         """Say that the next pictures have nothing to do with the last ones: another camera, another album.
 
