@@ -1,5 +1,6 @@
 """Classifier: any kind of image in, labels and scores out, adapting, saved and continued."""
 
+import copy
 import io
 
 import numpy as np
@@ -9,6 +10,7 @@ from PIL import Image
 from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.classifier import Classifier
 from trimtab.errors import TrimtabError
+from trimtab.guard.rules import Guard
 from trimtab.methods import make_method
 
 NAMES = tuple(COLORS)
@@ -120,6 +122,84 @@ def test_a_state_of_something_else_is_refused(tmp_path, options, words):
     other = Classifier(**{"encoder": ColorEncoder(), "labels": NAMES, **options})
     with pytest.raises(TrimtabError, match=words):
         other.load(tmp_path / "state")
+
+
+@pytest.mark.parametrize("copied", [Classifier.copy, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("options", [{}, {"views": 4, "view_budget": 2}])
+def test_a_copy_learns_for_itself(copied, options):
+    classifier = Classifier(ColorEncoder(), NAMES, **options)
+    for picture in pictures()[:10]:
+        classifier.classify(picture)
+    other = copied(classifier)
+    expected = [other.classify(picture) for picture in pictures()[10:20]]
+    assert (classifier.seen, other.seen) == (10, 20)
+    assert [classifier.classify(picture) for picture in pictures()[10:20]] == expected
+    assert other.encoder is classifier.encoder
+
+
+def test_a_classifier_says_what_it_is():
+    classifier = Classifier(ColorEncoder(), NAMES)
+    classifier.classify(pictures()[0])
+    expected = f"<Classifier: {ColorEncoder.name}, keel, {len(NAMES)} labels, 1 seen>"
+    assert repr(classifier) == expected
+
+
+class OneRowForAll(ColorEncoder):
+    def encode_images(self, pixels):
+        return super().encode_images(pixels).mean(axis=0)
+
+    def encode_texts(self, texts):
+        return ColorEncoder().encode_texts(texts)
+
+
+class OneTextForAll(ColorEncoder):
+    def encode_texts(self, texts):
+        return super().encode_texts(texts)[:1]
+
+
+def test_an_encoder_of_ones_own_that_gives_other_shapes_is_told_which():
+    says = r"encode_images gave an array of shape \(\d+,\) for 4 images; it must give \(4, d\)"
+    for answer in (lambda c: c.classify(pictures()[0]), lambda c: list(c.classify_many(pictures()[:1]))):
+        classifier = Classifier(OneRowForAll(), NAMES, views=4)
+        with pytest.raises(TrimtabError, match=says):
+            answer(classifier)
+        assert classifier.seen == 0
+    with pytest.raises(TrimtabError, match=r"encode_texts gave an array of shape \(1, 28\) for 4 texts; it must give"):
+        Classifier(OneTextForAll("texts not kept yet"), NAMES)
+    with pytest.raises(TrimtabError, match="must be an encoder's name or an encoder, not the class ColorEncoder"):
+        Classifier(ColorEncoder, NAMES)
+
+
+def test_labels_that_are_read_alike_are_told(caplog):
+    Classifier(ColorEncoder(), ["red", "green", "red_", "green #2", "blue"])
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "The encoder reads 'red' and 'red_' alike, so it cannot tell them apart; leave one out."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("saved", "asked", "words"),
+    [
+        ({}, {"guard": False}, r"saved with a guard, and keeps it; leave out guard=False \(--no-guard\)"),
+        ({}, {"unknown": "auto"}, "never answers 'none of these'"),
+        ({"guard": False}, {"unknown": "auto"}, "never answers 'none of these'"),
+        ({}, {"guard": Guard(quota=0)}, r"saved with Guard\(.*quota=0.25.* used with Guard\(.*quota=0"),
+        ({"guard": False}, {"guard": Guard()}, "saved with no guard"),
+        ({}, {}, None),
+        ({"guard": False}, {}, None),
+        ({"unknown": "auto"}, {}, None),
+        ({"guard": Guard(quota=0), "unknown": "auto"}, {"guard": Guard(quota=0), "unknown": "auto"}, None),
+    ],
+)
+def test_a_state_is_refused_where_another_guard_was_asked_for(tmp_path, saved, asked, words):
+    before = Classifier(ColorEncoder(), NAMES, **saved)
+    before.save(tmp_path / "state")
+    classifier = Classifier(ColorEncoder(), NAMES, **asked)
+    if words is None:
+        assert classifier.load(tmp_path / "state").stream.guard == before.stream.guard
+        return
+    with pytest.raises(TrimtabError, match=words):
+        classifier.load(tmp_path / "state")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tiny_encoder import ColorEncoder
-from trimtab import MCP, Classifier, Guard, Stream, TrimtabError, make_method
+from trimtab import MCP, Classifier, Guard, Keel, Stream, TrimtabError, make_method
 from trimtab.engine.arrays import unit_rows
 from trimtab.guard.admission import NO_SOURCE
 from trimtab.guard.health import ANSWER, LEAST, TAKEN_BACK, TEXT
@@ -23,6 +23,7 @@ def cones():
 def test_a_healthy_stream_says_so(cones):
     task, images, _, _ = cones
     stream = MCP().start(task, Guard())
+    assert stream.health().hurts is False
     answers = stream.run(images[:400]).labels
     health = stream.health()
     assert (health.seen, health.images) == (400, 256)
@@ -32,8 +33,18 @@ def test_a_healthy_stream_says_so(cones):
     assert 0 < health.age < 400
     assert health.collapse < 0.3
     assert health.drift < 0.05
-    assert not health.hurts
+    assert health.hurts is False
     assert health.refused == {"duplicate": 0, "strange": 0, "quota": 0, "unknown": 0}
+
+
+def test_a_part_that_has_nothing_to_say_yet_does_not_disagree(cones):
+    task, images, _, _ = cones
+    stream = Keel().start(task, Guard())
+    found = stream.run(images[:40])
+    assert np.ptp(found.parts.pop("whitened")) == 0  # its memory waits for more images
+    agreed = np.all([part.argmax(axis=1) == found.labels for part in found.parts.values()], axis=0)
+    assert agreed.any()
+    assert stream.health().agreement == pytest.approx(agreed.mean())
 
 
 def test_drift_and_collapse_are_seen(cones):
@@ -241,19 +252,22 @@ def test_a_correction_moves_an_item(name, cones):
     assert position not in bank.sources[label]
     assert position in bank.sources[other]
     np.testing.assert_allclose(bank.gram, np.einsum("ckd,cld->ckl", bank.features, bank.features), atol=1e-5)
-    stream.run(images[40:80])
-    assert stream.correct(10**6, 0) == 0, "an image that is not held"
-    assert stream.correct(10**6, 0, images[99]) == 0
-    assert 10**6 in bank.sources[0]
+    stream.run(images[40:400])
+    gone = next(position for position in range(400) if not any(position in b.sources for b in stream.state.banks()))
+    assert stream.correct(gone, 0) == 0, "an image that is not held"
+    assert stream.correct(gone, 0, images[gone]) == 0
+    assert gone in bank.sources[0]
 
 
 def test_corrections_that_cannot_be_are_refused(cones):
-    task, _, _, _ = cones
+    task, images, _, _ = cones
     stream = MCP().start(task, Guard())
     with pytest.raises(TrimtabError, match="below 6"):
         stream.correct(0, 6)
+    moving = make_method("dpe").start(task, Guard())
+    moving.step(images[0])
     with pytest.raises(TrimtabError, match="cannot be corrected"):
-        make_method("dpe").start(task, Guard()).correct(0, 1)
+        moving.correct(0, 1)
     with pytest.raises(TrimtabError, match="watches itself"):
         MCP().start(task).health()
 

@@ -242,8 +242,9 @@ def test_words():
 
 def history_of(**changes):
     shares = [0.25, 0.25, 0.25, 0.25]
-    usual = {"agreement": [0.8] * 40, "drift": [0.01] * 40, "total": 640, "images_per_bin": 16, "seen": [*range(40)]}
-    return usual | {"balance": {"labels": list(LABELS), "first": shares, "now": shares}} | changes
+    usual = {"agreement": [0.8] * 40, "drift": [0.01] * 40, "learned": [1.0] * 40, "seen": [*range(40)]}
+    sizes = {"total": 640, "images_per_bin": 16}
+    return usual | sizes | {"balance": {"labels": list(LABELS), "first": shares, "now": shares}} | changes
 
 
 def test_alarms_fire_where_something_changed_and_nowhere_else():
@@ -258,6 +259,13 @@ def test_alarms_fire_where_something_changed_and_nowhere_else():
     assert alarms({}, history_of(balance=near)) == []
     assert [alarm.kind for alarm in alarms({"fallen": True, "restarts": 1}, history_of())] == ["bad", "warn"]
     assert alarms({"hurts": True}, history_of())[0].title == "Adapting may hurt"
+    refused = {"duplicate": 3, "quota": 400}
+    (stopped,) = alarms({"refused": refused}, history_of(learned=[1.0] * 20 + [0.0] * 8))
+    assert stopped.title == "Hardly anything is learned"
+    assert "quota = 0" in stopped.text
+    (copies,) = alarms({"refused": {"duplicate": 30, "quota": 4}}, history_of(learned=[0.0] * 8))
+    assert "quota" not in copies.text
+    assert alarms({"refused": refused}, history_of(learned=[1.0] * 20 + [0.0] * 6)) == []
 
 
 def test_charts_show_full_bins_only():

@@ -53,6 +53,21 @@ def test_one_view_may_be_given_without_its_axis(setting):
     assert MCP().start(task).step(plain[0]).label == with_axis[0].argmax()
 
 
+@pytest.mark.parametrize("call", ["step", "run"])
+def test_tensors_are_taken_or_refused_in_a_sentence(setting, call):
+    torch = pytest.importorskip("torch")
+    task, features = setting
+    given = features[0] if call == "step" else features
+    expected = getattr(MCP().start(task), call)(given).probabilities
+    tensor = torch.tensor(given)
+    np.testing.assert_array_equal(getattr(MCP().start(task), call)(tensor).probabilities, expected)
+    stream = MCP().start(task)
+    for wrong in (tensor.bfloat16(), tensor.requires_grad_()):
+        with pytest.raises(TrimtabError, match="features must be an array of numbers, and cannot be made one: "):
+            getattr(stream, call)(wrong)
+    assert stream.seen == 0
+
+
 def test_lists_are_taken(setting):
     task, features = setting
     expected = MCP().start(task).run(features).labels

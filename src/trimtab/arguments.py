@@ -4,6 +4,7 @@ Each function takes the argument's name and its value, and returns the value in 
 works with. NumPy is imported only where an array is asked for.
 """
 
+import json
 import math
 import operator
 import os
@@ -116,7 +117,7 @@ def names(name: str, value: object) -> tuple[str, ...]:
 
 def instance(name: str, value: Kind, kind: Any, example: str) -> Kind:
     """A value of one kind, a class or a protocol; `example` says what is wanted."""
-    if not isinstance(value, kind):
+    if isinstance(value, type) or not isinstance(value, kind):  # a class has all that a protocol asks for, too
         given = f"the class {value.__name__}" if isinstance(value, type) else shown(value)
         raise TrimtabError(f"{name} must be {example}, not {given}.")
     return value
@@ -127,6 +128,16 @@ def names_or_paths(name: str, value: Kind) -> Kind:
     if isinstance(value, list | tuple) and value and all(isinstance(each, str | os.PathLike) for each in value):
         return value
     raise TrimtabError(f"{name} must be a list of at least one name or path, not {shown(value)}.")
+
+
+def facts(name: str, value: object) -> None:
+    """A dict of what JSON can hold."""
+    if not isinstance(value, dict):
+        raise TrimtabError(f"{name} must be a dict of what JSON can hold, not {shown(value)}.")
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:  # an array or a set; a dict that holds itself
+        raise TrimtabError(f"{name} must hold only what JSON can hold: {error}.") from None
 
 
 def callback(name: str, value: object) -> None:

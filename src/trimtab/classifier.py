@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trimtab import arguments
-from trimtab.encoders.base import Encoder, image_prompts, images_per_call
+from trimtab.encoders.base import Encoder, image_prompts, image_rows, images_per_call
 from trimtab.encoders.prompted import text_tower
 from trimtab.errors import TrimtabError
 from trimtab.guard.rules import Guard
@@ -72,6 +72,7 @@ class Classifier:
     ) -> None:
         check_view_options(views, seed)
         wanted = _guard(guard, unknown)
+        self._asked = guard, unknown
         labels = arguments.names("labels", labels)
         if len(labels) < 2:
             raise TrimtabError(f"A classifier needs at least two labels, not {len(labels)}.")
@@ -99,10 +100,15 @@ class Classifier:
             text_tower=tower if "text_tower" in chosen.needs else None,
             image_prompts=image_prompts(encoder, labels, chosen.name) if self._by_pixels else None,
         )
+        _warn_of_equal_texts(self.task)
         if view_budget is not None and self._by_pixels:
             raise TrimtabError(f"{chosen.name} looks at pixels and takes all views; leave out view_budget.")
         self.lazy = None if view_budget is None else LazyViews(self.task, views, view_budget)
         self.stream: Stream = chosen.start(self.task, wanted)
+
+    def __repr__(self) -> str:
+        method, classes = self.stream.method.name, self.task.classes
+        return f"<Classifier: {self.encoder.name}, {method}, {classes:,} labels, {self.seen:,} seen>"
 
     @property
     def seen(self) -> int:
@@ -217,7 +223,7 @@ class Classifier:
 
     def features(self, image: Picture) -> NDArray[np.float32]:
         """(V, d): the features of the image's views, with a `view_budget` of those worth it; nothing is learned."""
-        rows = self.encoder.encode_images(self._views(image))
+        rows = image_rows(self.encoder.encode_images, self._views(image))
         return rows if self.lazy is None else self._look_closer(image, rows, self.lazy)
 
     def _views(self, image: Any) -> NDArray[np.uint8]:
@@ -231,7 +237,7 @@ class Classifier:
         while (wanted := lazy.wanted(rows)) > len(rows):
             pixels = self._pixels(image) if pixels is None else pixels
             further = make_views(pixels, self.encoder.input_size, wanted, self.seed, first=len(rows))
-            rows = np.concatenate([rows, self.encoder.encode_images(further)])
+            rows = np.concatenate([rows, image_rows(self.encoder.encode_images, further)])
         return rows
 
     def _pixels(self, image: Any) -> NDArray[np.uint8]:
@@ -249,12 +255,30 @@ class Classifier:
         _log.info("%s saved: %d images learned", path, self.seen)
 
     def load(self, path: str | Path) -> "Classifier":
-        """Continue from what was saved by a classifier with the same encoder, labels, templates and method."""
-        self.stream = Stream.load(path, self.task, self.stream.method)
+        """Continue from what was saved by a classifier with the same encoder, labels, templates and method.
+
+        What was saved keeps its own guard; one that was asked for and differs is refused.
+        """
+        saved = Stream.load(path, self.task, self.stream.method)
+        _refuse_other_guard(path, saved.guard, *self._asked)
+        self.stream = saved
         if self.lazy is not None:
             self.lazy.recall(self.stream.note.get(LAZY_NOTE))
         _log.info("%s loaded: %d images learned", path, self.seen)
         return self
+
+    def copy(self) -> "Classifier":
+        """An independent classifier that has learned the same: a snapshot to go back to. They share the encoder."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        other.stream = self.stream.copy()
+        other.lazy = None if self.lazy is None else self.lazy.copy()
+        return other
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: object) -> "Classifier":
+        return self.copy()
 
     def cut(self) -> None:
         """Say that the next pictures have nothing to do with the last ones: another camera, another album.
@@ -268,6 +292,31 @@ class Classifier:
         self.stream.reset()
         if self.lazy is not None:
             self.lazy.reset()
+
+
+def _warn_of_equal_texts(task: Task) -> None:
+    """Tell of labels that the encoder reads alike ("hot dog" and "hot_dog"), unless one is numbered on purpose."""
+    first: dict[bytes, str] = {}
+    for name, row in zip(task.class_names, task.text_prototypes, strict=True):
+        other = first.setdefault((row.round(5) + 0.0).tobytes(), name)  # + 0.0: -0 and 0 are one number
+        if other != name and " #" not in name:
+            _log.warning("The encoder reads %r and %r alike, so it cannot tell them apart; leave one out.", other, name)
+
+
+def _refuse_other_guard(path: str | Path, saved: Guard | None, asked: bool | Guard, unknown: str | None) -> None:
+    """A state keeps the guard that it was saved with: refuse it where another was asked for.
+
+    Who asked for nothing gets what was saved: an older state keeps the defaults of its time.
+    """
+    if asked is False and saved is not None:
+        raise TrimtabError(f"{path} was saved with a guard, and keeps it; leave out guard=False (--no-guard).")
+    if unknown is not None and not (saved and saved.unknown):
+        raise TrimtabError(
+            f"{path} was saved by a classifier that never answers '{NONE_OF_THESE}', and so it stays; leave out "
+            "unknown='auto' (--unknown), or begin a new state."
+        )
+    if isinstance(asked, Guard) and replace(asked, unknown=unknown is not None or asked.unknown) != saved:
+        raise TrimtabError(f"{path} was saved with {saved or 'no guard'}; it cannot be used with {asked}.")
 
 
 def _guard(guard: bool | Guard, unknown: str | None) -> Guard | None:

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.encoders.base import image_rows
 from trimtab.errors import TrimtabError
 from trimtab.images.loader import usable_cores
 from trimtab.images.read_ahead import ReadAhead
@@ -88,7 +89,7 @@ def encode_each(encode: Encode, views: list[Pixels]) -> list[Rows | TrimtabError
     if not views:
         return []
     try:
-        rows = encode(np.concatenate(views))
+        rows = image_rows(encode, np.concatenate(views))
     except TrimtabError as error:
         return [error] if len(views) == 1 else [found for one in views for found in encode_each(encode, [one])]
     return list(np.split(rows, np.cumsum([len(one) for one in views])[:-1]))

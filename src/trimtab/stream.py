@@ -1,6 +1,8 @@
 """Stream: a method at work on a task. This is what users hold."""
 
+import threading
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,9 @@ class Stream(Learner):
     are. Should anything else break off a step (memory that runs out, an error in a method of your own), the stream says
     so from then on instead of predicting from, or saving, something half learned.
 
+    Threads may share a stream: each call waits for the one before it, and a `run` lets others in between its blocks.
+    `copy.copy`, `copy.deepcopy` and `pickle` give what `copy` gives.
+
     `note` is yours: facts that JSON can hold, saved with what was learned and there again after `load`.
     """
 
@@ -52,12 +57,18 @@ class Stream(Learner):
         self.task = arguments.instance("task", task, Task, "a trimtab.Task")
         self.guard = guard if guard is None else arguments.instance("guard", guard, Guard, "a trimtab.Guard")
         self._given, self._size = inputs_of(method.name, method.needs, task)
+        self._turn = threading.RLock()  # one thread at a time: whoever steps changes arrays that others would read
         self.reset()
 
     def reset(self) -> None:
         """Forget everything: the stream is as new."""
-        super().reset()
-        self.note: dict[str, Any] = {}
+        with self._turn:
+            super().reset()
+            self.note: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        guarded = "" if self.guard is None else ", guarded"
+        return f"<Stream: {self.method.name}, {self.task.classes:,} classes, {self.seen:,} seen{guarded}>"
 
     def _repr_html_(self) -> str:
         return stream_html(self)
@@ -68,7 +79,7 @@ class Stream(Learner):
         `source` says who sent it, for a guard's quota and for `forget`.
         """
         image, sources = self._given.one_image(views, self._size), source_numbers([source], 1)
-        with HoldInterrupts():
+        with self._turn, HoldInterrupts():
             ((parts, (fused,), (doubt,)),) = self._walk(image, sources)
             return prediction_of({name: part[0] for name, part in parts.items()}, fused, doubt)
 
@@ -80,7 +91,7 @@ class Stream(Learner):
         nothing about it, as after a `cut`.
         """
         image = self._given.one_image(views, self._size)
-        with HoldInterrupts():
+        with self._turn, HoldInterrupts():
             return self._look(image)
 
     def cut(self) -> None:
@@ -89,20 +100,23 @@ class Stream(Learner):
         With weights found from the stream, what was just there is otherwise expected again, as far as it has shown to
         come in runs. Nothing else is forgotten.
         """
-        self.fusion.cut()
-        if self.watch is not None:
-            self.watch.runs.cut()
+        with self._turn, HoldInterrupts():
+            self.fusion.cut()
+            if self.watch is not None:
+                self.watch.runs.cut()
 
     def read(self, views: ArrayLike) -> Prediction:
         """What the state as it is says of one image, which has no part in it: the bare formulas.
 
         For studies of a state. Of a stream that is frozen, or not to learn from the image, ask `predict`.
         """
-        self._refuse_half_learned()
-        (block,) = self._blocks(self._given.one_image(views, self._size))
-        self.state.open(block)
-        parts = self.method.predict(next(iter(block)), self.state)
-        return prediction_of(parts, self.fusion.combine(parts))
+        image = self._given.one_image(views, self._size)
+        with self._turn:
+            self._refuse_half_learned()
+            (block,) = self._blocks(image)
+            self.state.open(block)
+            parts = self.method.predict(next(iter(block)), self.state)
+            return prediction_of(parts, self.fusion.combine(parts))
 
     def _look(self, views: Array) -> Prediction:
         """The answer of a step whose writes are taken back."""
@@ -147,7 +161,7 @@ class Stream(Learner):
         done = 0
         head = STRETCH - self.seen % STRETCH  # blocks end where the stream takes stock
         for views in self._given.blocks(rows, self._size, block, min(head, block)):
-            with HoldInterrupts() as interrupts:
+            with self._turn, HoldInterrupts() as interrupts:
                 for some_parts, fused, doubts in self._walk(views, numbers[done : done + len(views)]):
                     taken = slice(done, done + len(fused))
                     for name in names:
@@ -167,25 +181,28 @@ class Stream(Learner):
         """What the stream has noticed of itself, over its last images and without labels."""
         if self.watch is None:
             raise TrimtabError("Only a stream with a guard watches itself; start it with guard=Guard().")
-        return self.watch.report(self.seen, self.state.banks())
+        with self._turn:
+            return self.watch.report(self.seen, self.state.banks())
 
     def forget(self, source: str) -> int:
         """Let go of every item that was learned from a source; how many there were."""
         arguments.text("source", source)
-        self._refuse_half_learned()
         if self.watch is None:
             raise TrimtabError("Sources are known only to a stream with a guard; start it with guard=Guard().")
-        positions = self.watch.positions_of(source)
-        return self._let_go(positions, "it cannot forget a source; go back to a state from before")
+        with self._turn:
+            positions = self.watch.positions_of(source)
+            return self._let_go(positions, "it cannot forget a source; go back to a state from before")
 
     def evict(self, position: int) -> int:
         """Let go of every item that an image, counted from 0, has left; how many there were."""
         arguments.whole("position", position, least=0)
-        self._refuse_half_learned()
-        return self._let_go(np.array([position]), "it cannot let go of one")
+        with self._turn:
+            self._refuse_unseen(position)
+            return self._let_go(np.array([position]), "it cannot let go of one")
 
     def _let_go(self, positions: NDArray[np.int64], cannot: str) -> int:
-        with HoldInterrupts():
+        with self._turn, HoldInterrupts():
+            self._refuse_half_learned()
             count = self.state.forget(positions)
             if count is None:
                 raise TrimtabError(
@@ -203,8 +220,9 @@ class Stream(Learner):
         if arguments.whole("label", label, least=0) >= self.task.classes:
             raise TrimtabError(f"label must be below {self.task.classes}, the number of classes, not {label}.")
         given = None if views is None else self._given.one_image(views, self._size)[0, 0]
-        self._refuse_half_learned()
-        with HoldInterrupts():
+        with self._turn, HoldInterrupts():
+            self._refuse_half_learned()
+            self._refuse_unseen(position)
             count = correct(self.state, position, label, given)
             if count is None:
                 raise TrimtabError(
@@ -212,6 +230,10 @@ class Stream(Learner):
                 )
             self.method.items_left(self.state)
         return count
+
+    def _refuse_unseen(self, position: int) -> None:
+        if position >= self.seen:
+            raise TrimtabError(f"There is no image {position}, counted from 0; the stream has seen {self.seen}.")
 
     def why(self, position: int) -> str:
         """Why an image, counted from 0, was learned from or not."""
@@ -230,12 +252,33 @@ class Stream(Learner):
 
     def copy(self) -> "Stream":
         """An independent stream that has learned the same: a snapshot to go back to."""
-        self._refuse_half_learned()
         other = Stream(self.method, self.task, self.guard)
-        hold_like(other.state, self.arrays())
-        fill(other.arrays(), self.arrays())
-        other.note = self.note.copy()
+        with self._turn:
+            self._refuse_half_learned()
+            other._take(self.arrays(), self.note)
         return other
+
+    def _take(self, arrays: Arrays, note: dict[str, Any]) -> None:
+        """Have learned what another stream of the same kind has."""
+        hold_like(self.state, arrays)
+        fill(self.arrays(), arrays)
+        self.note = deepcopy(note)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, _: object) -> "Stream":
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._turn:
+            self._refuse_half_learned()
+            arrays = {name: array.copy() for name, array in self.arrays().items()}
+            made = {"method": self.method, "task": self.task, "guard": self.guard}
+            return {"made": made, "arrays": arrays, "note": deepcopy(self.note)}
+
+    def __setstate__(self, found: dict[str, Any]) -> None:
+        self.__init__(**found["made"])  # type: ignore[misc]
+        self._take(found["arrays"], found["note"])
 
     def fusion_report(self) -> dict[str, Any]:
         """How the parts are being weighed."""
@@ -243,12 +286,14 @@ class Stream(Learner):
 
     def save(self, path: str | Path) -> None:
         """Write what was learned to a file; an older file stays whole if anything goes wrong."""
-        self._refuse_half_learned()
-        method, task = self.method, self.task
+        file, method, task = arguments.place("path", path), self.method, self.task
         names, parameters = list(task.class_names), method.parameters()
         guard = None if self.guard is None else self.guard.parameters()
-        saved = SavedState(method.name, parameters, names, task.fingerprint, self.seen, self.arrays(), self.note, guard)
-        write_state(arguments.place("path", path), saved)
+        arguments.facts("note", self.note)
+        with self._turn:
+            self._refuse_half_learned()
+            learned = self.seen, self.arrays(), self.note
+            write_state(file, SavedState(method.name, parameters, names, task.fingerprint, *learned, guard))
 
     @classmethod
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
@@ -268,10 +313,7 @@ class Stream(Learner):
             saved.method,
             saved.parameters,
         ):
-            raise TrimtabError(
-                f"{path} was saved by {saved.method} with {saved.parameters}, "
-                f"not by {method.name} with {method.parameters()}."
-            )
+            raise TrimtabError(f"{path} was saved by {_difference(saved, method)}.")
         stream = cls(method, task, None if saved.guard is None else make_guard(file, saved.guard))
         arrays = completed(saved, task, stream.arrays())
         if arrays.keys() == stream.arrays().keys():
@@ -284,3 +326,13 @@ class Stream(Learner):
             raise TrimtabError(f"{path} names items that it does not hold; save the state again.")
         stream.note = saved.note
         return stream
+
+
+def _difference(saved: SavedState, method: Steps) -> str:
+    """By what a state was saved, and what is there instead, in as few words as tell them apart."""
+    if saved.method != method.name:
+        return f"{saved.method}, not by {method.name}"
+    here = method.parameters()
+    differing = [name for name in {**saved.parameters, **here} if saved.parameters.get(name) != here.get(name)]
+    there, now = (", ".join(f"{n}={p.get(n)!r}" for n in differing) for p in (saved.parameters, here))
+    return f"{saved.method} with {there}, not with {now}"

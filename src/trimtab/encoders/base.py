@@ -42,6 +42,17 @@ class Encoder(Protocol):
         """Sentences -> (n, d) unit features."""
 
 
+def image_rows(encode: Callable[[NDArray[np.uint8]], Any], pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """(B, d): what an encoder, perhaps one of the user's own, makes of B images; one row for each, or it is refused."""
+    rows = arguments.numbers("what encode_images gives", encode(pixels))
+    if rows.ndim != 2 or len(rows) != len(pixels):
+        count = len(pixels)
+        raise TrimtabError(
+            f"encode_images gave an array of shape {rows.shape} for {count} images; it must give ({count}, d)."
+        )
+    return rows.astype(np.float32, copy=False)
+
+
 def images_per_call(encoder: Encoder) -> int | None:
     """How many images to encode together, where an encoder says so: one, if its arithmetic depends on the batch."""
     return getattr(encoder, "images_per_call", None)

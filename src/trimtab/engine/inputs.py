@@ -62,7 +62,7 @@ def refuse_bad_rows(features: FeatureRows, dim: int) -> None:
         return
     images, views = stream_shape(features, dim)
     for first in range(0, images, CHECKED_AT_ONCE):
-        rows = np.asarray(features[first : first + CHECKED_AT_ONCE])
+        rows = arguments.numbers("features", features[first : first + CHECKED_AT_ONCE])
         readable = rows.dtype == np.float32 and rows.flags.c_contiguous
         if not readable or first_bad_row(rows.reshape(-1, dim), np.float32(SHORTEST)) >= 0:
             _unit(rows.reshape(len(rows), views, dim), first)
@@ -78,7 +78,7 @@ def blocks(features: FeatureRows, dim: int, size: int, head: int = 0) -> Iterato
     room: Array = np.empty((min(size, images), views, dim), np.float32)  # fresh memory costs more than the work
     first, last = 0, head or size
     while first < images:
-        rows = np.asarray(features[first:last])
+        rows = arguments.numbers("features", features[first:last])
         yield _unit(rows.reshape(len(rows), views, dim), first, room[: len(rows)])
         first, last = last, last + size
 
@@ -95,8 +95,6 @@ def _check_shape(shape: tuple[int, ...], dim: int) -> None:
 
 def _unit(rows: np.ndarray[Any, Any], first: int, out: Array | None = None) -> Array:
     """Rows of length 1 in float32, in `out` or a new array. NaN, infinity and zero vectors are refused."""
-    if rows.dtype.kind not in "fiu":
-        raise TrimtabError(f"Features must be numbers, not {rows.dtype}.")
     given = np.ascontiguousarray(rows, np.float32)
     unit = np.empty_like(given) if out is None else out  # a copy: the caller's array is never changed or kept
     dim = given.shape[-1]

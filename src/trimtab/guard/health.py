@@ -34,7 +34,7 @@ class HealthReport:
 
     seen: int
     images: int  # that the figures are of
-    agreement: float  # share of images whose parts all name the answer; of single answers, the best sign there is
+    agreement: float  # share of images whose parts put nothing above the answer: the best sign of single ones
     flips: float  # share of answers that differ from zero-shot
     smoothness: float  # how much more often neighbors have equal answers than equal zero-shot classes
     support: float  # of the flips: share that the nearest image before confirms, less the share that it contradicts
@@ -106,7 +106,7 @@ class Health:
 
     def hurts(self) -> bool:
         """Whether adapting does harm, as far as can be told."""
-        return self.count[0] >= LEAST and self.taken_back() >= HURTS
+        return bool(self.count[0] >= LEAST and self.taken_back() >= HURTS)
 
     def helps(self) -> bool:
         """Whether it does none any more: what brings the adapted answers back. Between the two, all stays as it is."""

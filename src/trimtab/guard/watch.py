@@ -11,7 +11,7 @@ from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.equations import softmax
-from trimtab.engine.kernels import best_of
+from trimtab.engine.kernels import best_of, highest_of
 from trimtab.errors import TrimtabError
 from trimtab.guard.admission import (
     APART,
@@ -271,10 +271,10 @@ class Watch:
 
 @njit(nogil=True)
 def _all_name(given: int, parts: tuple[Array, ...], row: int) -> bool:
-    """Whether every part (n, C) names the class of an answer."""
+    """Whether no part (n, C) puts another class above that of an answer; one that has nothing to say yet puts none."""
     agreed = True
     for part in range(len(parts)):
-        agreed = agreed and best_of(parts[part][row]) == given
+        agreed = agreed and parts[part][row, given] >= highest_of(parts[part][row])
     return agreed
 
 

@@ -91,7 +91,13 @@ def _encoded(encoder: TextEncoder, sentences: Sequence[Sequence[str]]) -> NDArra
     for of_class in sentences:
         for sentence in of_class:
             row_of.setdefault(sentence, len(row_of))
-    features = _unit(np.asarray(encoder.encode_texts(list(row_of)), dtype=np.float64), list(row_of))
+    given = arguments.numbers("what encode_texts gives", encoder.encode_texts(list(row_of)))
+    if given.shape != (len(row_of), encoder.dim):
+        wanted = (len(row_of), encoder.dim)
+        raise TrimtabError(
+            f"encode_texts gave an array of shape {given.shape} for {len(row_of)} texts; it must give {wanted}."
+        )
+    features = _unit(given.astype(np.float64), list(row_of))
     means = np.stack([features[[row_of[sentence] for sentence in of_class]].mean(axis=0) for of_class in sentences])
     return _unit(means, [of_class[0] for of_class in sentences]).astype(np.float32)
 

@@ -19,7 +19,7 @@ def prompts_for(
     class_names = arguments.names("class_names", class_names)
     if len(set(class_names)) < len(class_names):
         twice = next(name for name in class_names if class_names.count(name) > 1)
-        raise TrimtabError(f"The class {twice!r} is named more than once; write the second as '{twice} #2'.")
+        raise TrimtabError(f"The class {twice!r} is named more than once; leave one out, or call it '{twice} #2'.")
     patterns = templates_for(templates)
     described = _matched(class_names, cupl) if cupl is not None else {}
     return {

@@ -236,8 +236,9 @@ class Memory:
     def _answer(self, rows: Array, prediction: Prediction, name: str, why_not: str, *, durable: bool) -> Answer:
         plain = unit_rows(rows[:1])
         text = softmax(self.task.logit_scale * (plain @ self.task.text_prototypes.T))[0]
-        parts = {part: self._guess(values) for part, values in prediction.parts.items()}
-        best = self._guess(prediction.probabilities)
+        best, given = self._guess(prediction.probabilities), prediction.probabilities.argmax()
+        # A part that has nothing to say yet, as Keel's memory before its first fit, holds all classes alike.
+        speaking = {part: values for part, values in prediction.parts.items() if values.max() > values.min()}
         return Answer(
             id=name,
             label=best.label,
@@ -245,8 +246,8 @@ class Memory:
             clearness=prediction.score,
             probabilities=prediction.probabilities,
             zero_shot=self._guess(text),
-            parts=parts,
-            agree=all(part.label == best.label for part in parts.values()),
+            parts={part: self._guess(values) for part, values in speaking.items()},
+            agree=all(values[given] >= values.max() for values in speaking.values()),
             doubt=prediction.unknown,
             seen=self.stream.seen,
             version=self.version,

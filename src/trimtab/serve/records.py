@@ -59,8 +59,8 @@ class Answer:
     clearness: float  # by how much it exceeds the second: for thresholds
     probabilities: Array  # (C,), in the labels' order
     zero_shot: Guess  # what the frozen encoder says of the plain view
-    parts: Mapping[str, Guess]  # the best label of each of the method's parts
-    agree: bool  # whether all parts name the label
+    parts: Mapping[str, Guess]  # the best label of each of the method's parts that has something to say
+    agree: bool  # whether all parts that have something to say name the label
     doubt: float  # the probability that it shows none of the labels, where a guard asks for that
     seen: int  # images that the stream has taken in by now
     version: int  # changes of the stream by now, of whatever kind; never goes back

@@ -24,11 +24,13 @@ class Answered(BaseModel):
     version: int = Field(description="Changes with whatever changes the stream.")
     learned: bool
     why_not: str = Field(description="Why it was not learned; empty if it was.", examples=[""])
-    agree: bool = Field(description="Whether all parts name the label: of single answers, the best sign there is.")
+    agree: bool = Field(description="Whether all parts with something to say name the label: the best sign there is.")
     unknown: bool = Field(description="Whether it seems to show none of the labels.")
     replayed: bool = Field(description="Whether this is the answer to an earlier request with the same key.")
     durable: bool = Field(description="Whether it is written down, so that a crash does not lose it.")
-    parts: dict[str, Guess] | None = Field(None, description="The best label of each part, with ?explain=parts.")
+    parts: dict[str, Guess] | None = Field(
+        None, description="The best label of each part with something to say; with ?explain=parts."
+    )
 
 
 class Answers(BaseModel):

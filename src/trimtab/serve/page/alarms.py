@@ -12,6 +12,7 @@ FAR = 4.0  # deviations from the usual
 DEVIATION = 1.4826  # the standard deviation of a normal distribution, in median absolute deviations
 LEAST_DRIFT = 0.02  # a smaller distance of means is none
 BEYOND_CHANCE = 0.1  # by which class shares must differ more than chance explains
+HARDLY_ANY = 0.05  # share of the latest images learned, below which a stream has as good as stopped learning
 
 
 class Alarm(NamedTuple):
@@ -32,7 +33,7 @@ REFUSED = {
 
 def alarms(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Alarm]:
     """What fired, the gravest first."""
-    return sorted([*_guards(health), *_figures(history)], key=lambda alarm: alarm.kind)
+    return sorted([*_guards(health), *_held_back(health, history), *_figures(history)], key=lambda alarm: alarm.kind)
 
 
 def refused(health: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -50,7 +51,7 @@ def _guards(health: Mapping[str, Any]) -> list[Alarm]:
             Alarm(
                 "bad",
                 "Zero-shot answers for now",
-                "Neighbors say that adapting hurts; it returns when they do not.",
+                "Runs of classes speak against most adapted answers; these return when they no longer do.",
             )
         )
     elif health.get("hurts"):
@@ -58,8 +59,8 @@ def _guards(health: Mapping[str, Any]) -> list[Alarm]:
             Alarm(
                 "warn",
                 "Adapting may hurt",
-                "Images next to each other get equal answers less often than from zero-shot, and few flips are "
-                "confirmed by a neighbor. Look at the flips, or check 50; freeze or roll back if they are wrong.",
+                "Images come in runs of one class, and most answers that differ from zero-shot break them. Look at the "
+                "flips, or check 50; freeze or roll back if they are wrong.",
             )
         )
     for name, title, text in (
@@ -69,6 +70,19 @@ def _guards(health: Mapping[str, Any]) -> list[Alarm]:
         if times := health.get(name, 0):
             found.append(Alarm("warn", title, f"{text}; {times} time{'s' * (times != 1)} so far."))
     return found
+
+
+def _held_back(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Alarm]:
+    latest, counts = history["learned"][-LEAST:], health.get("refused", {})
+    if len(latest) < LEAST or sum(latest) / LEAST >= HARDLY_ANY or not any(counts.values()):
+        return []
+    reason = max(counts, key=counts.__getitem__)
+    advice = (
+        " A quota is for streams of many sources: where few are named, all of them reach it. Name none, or make the "
+        "stream with guard_parameters = {quota = 0}."
+    )
+    text = f"Guards held most of the latest images back. The most common reason so far: {REFUSED.get(reason, reason)}."
+    return [Alarm("bad", "Hardly anything is learned", text + advice * (reason == "quota"))]
 
 
 def _figures(history: Mapping[str, Any]) -> list[Alarm]:
