@@ -76,14 +76,14 @@ def best_of(values: Array) -> int:
     """
     highest, place = LOWEST, np.int32(len(values))
     for c in range(len(values)):
-        highest = max(highest, _key(values[c]))
+        highest = max(highest, key_of(values[c]))
     for c in range(len(values)):
-        place = min(place, np.int32(c) if _key(values[c]) == highest else np.int32(len(values)))
+        place = min(place, np.int32(c) if key_of(values[c]) == highest else np.int32(len(values)))
     return int(place)
 
 
 @njit(nogil=True)
-def _key(value: np.float32) -> np.int32:
+def key_of(value: np.float32) -> np.int32:
     """A whole number in the same order, by the bits."""
     bits = np.float32(value + np.float32(0)).view(np.int32)  # -0 equals 0
     return np.int32(bits ^ ((bits >> np.int32(31)) & HIGHEST))  # of a number below 0 the bits count backward
