@@ -382,7 +382,12 @@ def _three_highest(values: Array, keys: NDArray[np.int64]) -> tuple[int, int, in
     first = _highest_below(LAST, keys)
     second = _highest_below(first, keys)
     third = _highest_below(second, keys)
-    return LAST_PLACE - (first & LAST_PLACE), LAST_PLACE - (second & LAST_PLACE), LAST_PLACE - (third & LAST_PLACE)
+    return _place_in(first), _place_in(second), _place_in(third)
+
+
+@njit(nogil=True)
+def _place_in(key: np.int64) -> int:
+    return int(LAST_PLACE - (key & LAST_PLACE))
 
 
 @njit(nogil=True)

@@ -8,4 +8,4 @@ are fields of one record; outside, each is an array like any other.
 import numpy as np
 from numpy.typing import NDArray
 
-Book = NDArray[np.void]  # one record; the fields are those of `admission.JUDGED_FIELDS`, `health.NOTED_FIELDS` and `watch.BOOK`
+Book = NDArray[np.void]  # one record, of the fields that `watch.BOOK` names
