@@ -84,9 +84,10 @@ def best_of(values: Array) -> int:
 
 @njit(nogil=True)
 def key_of(value: np.float32) -> np.int32:
-    """A whole number in the same order, by the bits."""
-    bits = np.float32(value + np.float32(0)).view(np.int32)  # -0 equals 0
-    return np.int32(bits ^ ((bits >> np.int32(31)) & HIGHEST))  # of a number below 0 the bits count backward
+    """A whole number in the same order, by the bits: of a number below 0 they count backward, and -0 equals 0."""
+    bits = np.float32(value).view(np.int32)
+    below = bits >> np.int32(31)  # -1 below 0, else 0
+    return np.int32((bits ^ (below & HIGHEST)) - below)
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
