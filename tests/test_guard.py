@@ -6,7 +6,7 @@ import pytest
 from trimtab import MCP, Guard, Stream, TrimtabError, make_method
 from trimtab.checks import random_stream
 from trimtab.engine.arrays import unit_rows
-from trimtab.guard.admission import BEYOND, GAPLESS, Verdict
+from trimtab.guard.admission import BEYOND, GAPLESS, Verdict, _three_highest
 from trimtab.task import Task
 from two_cones import two_cones
 
@@ -31,6 +31,16 @@ def test_a_clean_stream_is_answered_as_without_a_guard(cones):
     found = guarded.run(images)
     assert set(verdicts(guarded)) == {Verdict.LEARNED}
     assert np.array_equal(found.probabilities, MCP().start(task).run(images).probabilities)
+
+
+@pytest.mark.parametrize("count", [3, 4, 17, 128])
+def test_the_three_nearest(count):
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        for values in (random.integers(-3, 3, count), random.normal(size=count)):
+            cosines = values.astype(np.float32)
+            expected = np.argsort(-cosines, kind="stable")[:3]  # of equals, the first
+            assert _three_highest(cosines, np.empty(count, np.int64)) == tuple(expected)
 
 
 def test_weak_blends_are_seen_by_their_neighbors():

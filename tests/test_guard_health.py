@@ -6,7 +6,7 @@ import pytest
 from tiny_encoder import ColorEncoder
 from trimtab import MCP, Classifier, Guard, Keel, Stream, TrimtabError, make_method
 from trimtab.engine.arrays import unit_rows
-from trimtab.guard.admission import NO_SOURCE
+from trimtab.guard.admission import LEARNS, NO_SOURCE
 from trimtab.guard.health import ANSWER, LEAST, TAKEN_BACK, TEXT
 from trimtab.guard.runs import Runs
 from trimtab.guard.snapshots import EVERY
@@ -151,7 +151,8 @@ def heard(task, images, answers, learned):
     watch, block = Watch(Guard(), task), MCP().look(task, images[:, None], 0)
     nobody = np.full(len(images), NO_SOURCE)
     watch.judge(block, nobody)
-    watch.hear(block, nobody, slice(0, len(images)), {"text": answers}, answers, learned)
+    watch.admission.found[LEARNS] = learned
+    watch.hear(block, slice(0, len(images)), {"text": answers}, answers)
     return watch
 
 
@@ -179,12 +180,12 @@ def test_images_that_are_not_learned_do_not_count_for_runs(cones):
 def test_a_class_that_was_away_for_long_is_no_surprise_to_arithmetic(cones):
     task, images, _, _ = cones
     watch, block = Watch(Guard(), task), MCP().look(task, np.repeat(images[:1, None], 2000, axis=0), 0)
-    nobody, all_learned = np.full(2000, NO_SOURCE), np.ones(2000, np.bool_)
-    watch.judge(block, nobody)
+    watch.judge(block, np.full(2000, NO_SOURCE))
+    watch.admission.found[LEARNS] = True
     one, other = np.zeros((2, 2000, task.classes), np.float32)
     one[:, 0], other[:, 5] = 1, 1
     for answers in (*[one] * 60, other):  # 120,000 images of one class
-        watch.hear(block, nobody, slice(0, 2000), {"text": answers}, answers, all_learned)
+        watch.hear(block, slice(0, 2000), {"text": answers}, answers)
     smallest = np.finfo(np.float64).tiny  # below, arithmetic is slow
     for name, array in watch.runs.arrays().items():
         assert np.isfinite(array).all(), name

@@ -55,6 +55,7 @@ def test_the_highest_and_where_it_stands(count):
         values = np.random.default_rng(seed).integers(-5, 5, count).astype(np.float32)
         assert kernels.highest_of(values) == values.max()
         assert kernels.best_of(values) == values.argmax()
+        assert kernels.best_of(np.copysign(np.float32(0), values)) == 0  # 0 and -0 are equal
 
 
 def test_row_entropies():

@@ -95,10 +95,9 @@ class Learner:
         try:
             for parts, fused, _ in self._learn(block, learned):
                 rows = slice(done, done + len(fused))
-                whole = len(fused) == count  # at every step: then nothing has to be cut
-                answers = watch.hear(block, sources, rows, parts, fused, learned if whole else learned[rows])
+                answers = watch.hear(block, rows, parts, fused)
                 done = rows.stop
-                yield parts, answers, doubts if whole else doubts[rows]
+                yield parts, answers, doubts if len(fused) == count else doubts[rows]
         finally:
             watch.finish(block, sources, done)
 

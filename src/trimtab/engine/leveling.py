@@ -76,12 +76,10 @@ class TextLevel:
         own = self.gains * slopes
         return own - own.mean(axis=-1, keepdims=True)
 
-    def take_in(self, block: Block, rows: NDArray[np.intp]) -> None:
-        """Let some images of a block count, those that are asked."""
-        asked = rows[(block.first + rows) % self._every == 0] if self._every > 1 else rows
-        if not len(asked):
-            return
-        given = (*block.said_of_plain_views, asked, self.gains, self.offsets, self.sums)
+    def take_in(self, block: Block, first: int, last: int, counted: NDArray[np.bool_]) -> None:
+        """Let the images first..last of a block count, those that are `counted` (B,) and asked."""
+        asked = block.first, self._every
+        given = (*block.said_of_plain_views, counted, first, last, asked, self.gains, self.offsets, self.sums)
         self._code = self._code or code_for(_take_in, *given)
         self._code(*given)
 
@@ -151,13 +149,18 @@ def _take_in(
     scales: Array,
     said: Array,
     labels: NDArray[np.intp],
-    asked: NDArray[np.intp],
+    counted: NDArray[np.bool_],
+    first: int,
+    last: int,
+    asked: tuple[int, int],
     gains: Array,
     offsets: Array,
     sums: Doubles,
 ) -> None:
-    cosines = np.empty(logits.shape[1], np.float32)
-    for image in asked:
+    cosines, (position, every) = np.empty(logits.shape[1], np.float32), asked
+    for image in range(first, last):
+        if not counted[image] or (position + image) % every:
+            continue
         unlevel_row(logits[image], scales[image], gains, offsets, cosines)
         mean = _mean(cosines)
         for c in range(len(cosines)):

@@ -27,7 +27,6 @@ SLOPE = 3.0  # a step in log scale per difference in confidence: near Newton's
 
 SEEN, LOG_SCALE, STATED = range(3)  # places in the array of figures
 ONE = np.ones(1, np.bool_)  # a single image, which counts
-ROWS = np.arange(64)  # of the blocks that a stream has
 
 
 class TextTemper(OwnArrays):
@@ -57,9 +56,7 @@ class TextTemper(OwnArrays):
         Text that is mixed into images makes the text sure of them: where a guard refuses them, they must not count.
         """
         scales, after = np.empty(len(cosines), np.float32), np.empty((len(cosines), 3))
-        if counted is None:
-            counted = ONE if len(cosines) == 1 else np.ones(len(cosines), np.bool_)
-        level = self.level
+        counted, level = _marks(counted, len(cosines)), self.level
         names = level.is_even, level.gains, level.offsets
         given = np.ascontiguousarray(cosines), counted, self.figures, self.stated_scale, *names, scales, after
         self._code = self._code or code_for(_scales, *given)
@@ -69,12 +66,12 @@ class TextTemper(OwnArrays):
     def take_in(self, image: Image) -> None:
         """Make the image count for those that come, unless its block says that it does not."""
         self.figures[:] = image.block.tempered[image.row]
-        self._level(image.block, np.array([image.row]))
+        self._level(image.block, image.row, image.row + 1)
 
     def count_block(self, block: Block) -> None:
         """Make all images of a block count, but for those that the block says do not."""
         self.figures[:] = block.tempered[-1]
-        self._level(block, ROWS[: len(block)] if len(block) <= len(ROWS) else np.arange(len(block)))
+        self._level(block, 0, len(block))
 
     def pass_by(self, image: Image) -> None:
         """An image that is not learned from: as in a block."""
@@ -84,10 +81,17 @@ class TextTemper(OwnArrays):
         """Find the names' level anew."""
         self.level.take_stock()
 
-    def _level(self, block: Block, rows: NDArray[np.intp]) -> None:
-        """Let images of a block count for the names' level."""
+    def _level(self, block: Block, first: int, last: int) -> None:
+        """Let the images first..last of a block count for the names' level."""
         if self._level_names:
-            self.level.take_in(block, rows if block.counted is None else rows[block.counted[rows]])
+            self.level.take_in(block, first, last, _marks(block.counted, len(block)))
+
+
+def _marks(counted: NDArray[np.bool_] | None, images: int) -> NDArray[np.bool_]:
+    """(B,): the images that count; None: all do."""
+    if counted is not None:
+        return counted
+    return ONE if images == 1 else np.ones(images, np.bool_)
 
 
 @njit(nogil=True)

@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles, aligned_zeros
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import code_for, njit
-from trimtab.engine.kernels import VECTORIZE, best_of
+from trimtab.engine.kernels import VECTORIZE, best_of, key_of
 from trimtab.engine.products import pair_products
 from trimtab.fusion.loops import total_of
-from trimtab.guard.medians import renew_medians
+from trimtab.guard.book import Book
+from trimtab.guard.medians import LAST, renew_medians
 from trimtab.guard.rules import Guard
 
 HELD = 128  # images that others are compared with: the last that were no duplicates, learned or not
@@ -38,6 +39,7 @@ WINDOW = 128  # images that the medians speak of
 RENEWED = 16  # images between two computations of the medians
 ORIGINS = 256  # images learned whose sources are counted for a quota
 RECORD = 2048  # images learned whose figures are kept, to be judged again later
+DIARY = 2048  # images whose verdicts are kept
 UNKNOWN_FROM = 0.5  # probability that an image shows none of the classes, from which on it is not learned
 NO_GAP = 512  # images in a row over which the median image was too close to a text: the encoder knows no gap
 CLOSER = 0.75  # of `strange`: deviations that are too many from one's neighbors, where clean images keep closer
@@ -50,6 +52,10 @@ COMPARED = (HIGHEST, MEAN, ALONE)  # with the medians; the record holds these
 JUDGED, LEARNED, GAPLESS = range(3)
 # Places in the details of a verdict.
 NEAREST, TO_TEXT, BEYOND, APART = range(4)
+# Places in what is found of an image: where it is held, which of those before it was nearest (-1: none), whether it is
+# learned from, and who sent it.
+PLACE, NEIGHBOR, LEARNS, SENDER = range(4)
+LAST_PLACE = np.int64(2**32 - 1)  # places are counted backward from here, where the first is to be the highest
 NO_SOURCE = -1
 NOBODY = np.zeros(0, np.int64)
 
@@ -67,28 +73,38 @@ class Verdict(IntEnum):
 # As compiled code knows them.
 TO_LEARN, DUPLICATE, STRANGE, QUOTA, UNKNOWN = map(int, Verdict)
 
-# Of the last images in a ring: verdicts and details; and how many there were of each verdict.
-Diary = tuple[NDArray[np.int8], Doubles, NDArray[np.int64]]
+# Of a watch's book, what judging changes.
+JUDGED_FIELDS = [
+    ("window", np.float64, (WINDOW, 5)),  # HIGHEST, MEAN, SPREAD, NEARNESS, ALONE of the last images
+    ("medians", np.float64, (2, 5)),  # of the window: medians, and median absolute deviations
+    ("record", np.float64, (RECORD, 3)),  # HIGHEST, MEAN, ALONE of the last images learned
+    ("origins", np.int64, ORIGINS),  # the sources of the last images learned
+    ("counts", np.int64, 3),
+    ("verdicts", np.int8, DIARY),  # of the last images, a ring; as are the next
+    ("details", np.float64, (DIARY, 4)),
+    ("by_verdict", np.int64, len(Verdict)),  # how many images there were of each
+]
 
 
 class Admission:
     """Running figures of a stream, and the last images learned. All of it is arrays, saved with the state."""
 
-    def __init__(self, dim: int, guard: Guard) -> None:
+    def __init__(self, dim: int, guard: Guard, book: Book) -> None:
         self._strange, self._floor = guard.strange, guard.floor
         self._limits = (guard.duplicates, guard.gap, guard.strange, guard.floor, guard.quota)
         self.held: Array = aligned_zeros((HELD, dim))
-        self.window: Doubles = np.zeros((WINDOW, 5))  # HIGHEST, MEAN, SPREAD, NEARNESS, ALONE of the last images
-        self.medians: Doubles = np.zeros((2, 5))  # of the window: medians, and median absolute deviations
-        self.record: Doubles = np.zeros((RECORD, 3))  # HIGHEST, MEAN, ALONE of the last images learned
-        self.origins = np.full(ORIGINS, NO_SOURCE, np.int64)  # the sources of the last images learned
-        self.counts = np.zeros(3, np.int64)
-        self.found = np.zeros((2, 0), np.int64)  # of the images judged last: see `judge`
-        self._known = (self.held, self.window, self.medians, self.record, self.origins, self.counts)
+        self._book = book
+        self.window: Doubles = book["window"][0]
+        self.medians: Doubles = book["medians"][0]
+        self.record: Doubles = book["record"][0]
+        self.origins: NDArray[np.int64] = book["origins"][0]
+        self.origins[:] = NO_SOURCE
+        self.counts: NDArray[np.int64] = book["counts"][0]
+        self.found = np.zeros((4, 0), np.int64)  # of the images judged last: see `judge`
         self.untold = 0  # see `judge_again`
         # For a single image: its products, and what is found; fresh arrays take longer than to fill them.
         self._room: Array = np.empty((1, HELD), np.float32)
-        self._found, self._learned = np.zeros((2, 1), np.int64), np.zeros(1, np.bool_)
+        self._found, self._learned = np.zeros((4, 1), np.int64), np.zeros(1, np.bool_)
         # Of the loops that judge a block, that hold its images, and that judge what was learned again.
         self._judge: Callable[..., None] | None = None
         self._hold: Callable[..., None] | None = None
@@ -99,12 +115,12 @@ class Admission:
         names = ("held", "window", "medians", "record", "origins", "counts")
         return {name: getattr(self, name) for name in names}
 
-    def judge(self, block: Block, sources: NDArray[np.int64], doubts: Doubles, diary: Diary) -> NDArray[np.bool_]:
-        """(B,): whether each image of a block may be learned from, judged by those before it; the diary says why.
+    def judge(self, block: Block, sources: NDArray[np.int64], doubts: Doubles) -> NDArray[np.bool_]:
+        """(B,): whether each image of a block may be learned from, judged by those before it; the book says why.
 
-        `doubts` (B,) are the probabilities that they show none of the classes. `found` (2, B) then says where each
-        image goes in `held`, and which of those before it was nearest; -1: none. One alone is there at once, several
-        with `hold`: a block may be broken off. What is told of one alone is true until the next.
+        `doubts` (B,) are the probabilities that they show none of the classes. `found` (4, B) then says where each
+        image goes in `held`, and what else its answer is heard with. One alone is held at once, several with `hold`: a
+        block may be broken off. What is told of one alone is true until the next.
         """
         plain = block.plain
         if len(plain) == 1:
@@ -113,7 +129,7 @@ class Admission:
         else:
             near = self.held @ plain.T  # a twentieth of a verdict faster than the other way round
             among = block.among if block.asks_plain else plain @ plain.T
-            self.found, learned = np.empty((2, len(plain)), np.int64), np.empty(len(plain), np.bool_)
+            self.found, learned = np.empty((4, len(plain)), np.int64), np.empty(len(plain), np.bool_)
         arguments = (
             plain,
             block.cosines,
@@ -123,9 +139,9 @@ class Admission:
             sources,
             doubts,
             self._limits,
-            self._known,
+            self.held,
+            self._book,
             block.first,
-            diary,
             self.found,
             learned,
         )
@@ -264,22 +280,30 @@ def _judge(
     sources: NDArray[np.int64],
     doubts: Doubles,
     limits: tuple[float, float, float, float, float],
-    known: tuple[Array, Doubles, Doubles, Doubles, NDArray[np.int64], NDArray[np.int64]],
+    held: Array,
+    book: Book,
     first: int,
-    diary: Diary,
     found: NDArray[np.int64],
     learned: NDArray[np.bool_],
 ) -> None:
     duplicates, gap, strange, floor, quota = limits
-    held, window, medians, record, origins, counts = known
+    known = book[0]
+    window, medians, record, origins = known["window"], known["medians"], known["record"], known["origins"]
+    counts, verdicts, all_details, by_verdict = (
+        known["counts"],
+        known["verdicts"],
+        known["details"],
+        known["by_verdict"],
+    )
     size, before = len(held), counts[JUDGED]
     own = near[0] if len(plain) == 1 else np.empty(size, np.float32)  # an image's products
+    keys = np.empty(size, np.int64)
     figures, arrived = np.empty(5), np.empty(len(plain), np.int64)  # the block's images that are to be held, in order
     for image in range(len(plain)):
-        details = diary[1][(first + image) % len(diary[1])]
+        details = all_details[(first + image) % len(all_details)]
         for k in range(len(details)):
             details[k] = 0.0
-        found[0, image] = found[1, image] = -1
+        found[PLACE, image] = found[NEIGHBOR, image] = -1
         verdict = UNKNOWN if doubts[image] > UNKNOWN_FROM else TO_LEARN
         kept, cosines = min(counts[JUDGED], size), cosines_with_text[image, 0]
         nearest, usual, closest = np.float32(-1), np.float32(0), (0, 0, 0)
@@ -290,8 +314,8 @@ def _judge(
                 for k in range(kept):
                     own[k] = near[k, image]
             if kept > 0:
-                closest = _three_highest(own[:kept])
-                found[1, image] = closest[0]
+                closest = _three_highest(own[:kept], keys[:kept])
+                found[NEIGHBOR, image] = closest[0]
                 nearest, usual = own[closest[0]], total_of(own[:kept]) / np.float32(kept)
             details[NEAREST] = nearest
             best = _figures(cosines, figures)
@@ -319,7 +343,7 @@ def _judge(
             if named and (origins == sources[image]).sum() >= quota * len(origins):
                 verdict = QUOTA
             place = counts[JUDGED] % size
-            found[0, image] = place
+            found[PLACE, image] = place
             arrived[counts[JUDGED] - before] = image
             for later in range(image + 1, len(plain)):
                 near[place, later] = among[image, later]
@@ -337,33 +361,42 @@ def _judge(
             entry[2] = figures[ALONE] if kept >= RENEWED else 0.0  # among few, neighbors are far, and say too little
             origins[counts[LEARNED] % len(origins)] = sources[image]
             counts[LEARNED] += 1
-        learned[image] = verdict == TO_LEARN
-        diary[0][(first + image) % len(diary[0])] = verdict
-        diary[2][verdict] += 1
+        learned[image] = found[LEARNS, image] = verdict == TO_LEARN
+        found[SENDER, image] = sources[image]
+        verdicts[(first + image) % len(verdicts)] = verdict
+        by_verdict[verdict] += 1
     if len(plain) == 1:  # of one image nothing can be left half done
         _hold(plain, found, held)
 
 
 @njit(nogil=True)
-def _three_highest(values: Array) -> tuple[int, int, int]:
-    """Where the three highest of (n,) numbers stand, the highest first; of equals, the first. With fewer, 0 again.
+def _three_highest(values: Array, keys: NDArray[np.int64]) -> tuple[int, int, int]:
+    """Where the three highest of (n,) numbers stand, the highest first; of equals, the first. There must be three, else
+    only as many places say anything. `keys` is room for as many whole numbers.
 
-    Most are lower than the third so far, so one comparison is enough for them.
+    A number's key and its place make one whole number, so each of the three is found in one pass in vector
+    instructions. Comparing one after the other takes three times as long: nobody can foretell where a branch goes.
     """
-    first = second = third = 0
-    high = middle = low = np.float32(-np.inf)
     for k in range(len(values)):
-        value = values[k]
-        if value > low:
-            if value > high:
-                first, second, third = k, first, second
-                high, middle, low = value, high, middle
-            elif value > middle:
-                second, third = k, second
-                middle, low = value, middle
-            else:
-                third, low = k, value
-    return first, second, third
+        keys[k] = (np.int64(key_of(values[k])) << 32) + (LAST_PLACE - k)
+    first = _highest_below(LAST, keys)
+    second = _highest_below(first, keys)
+    third = _highest_below(second, keys)
+    return _place_in(first), _place_in(second), _place_in(third)
+
+
+@njit(nogil=True)
+def _place_in(key: np.int64) -> int:
+    return int(LAST_PLACE - (key & LAST_PLACE))
+
+
+@njit(nogil=True)
+def _highest_below(limit: np.int64, keys: NDArray[np.int64]) -> np.int64:
+    """The highest of (n,) whole numbers that are lower than one."""
+    highest = -LAST
+    for k in range(len(keys)):
+        highest = max(highest, keys[k] if keys[k] < limit else -LAST)
+    return highest
 
 
 @njit(nogil=True)
@@ -386,7 +419,7 @@ def _summed_dots(one: Array, two: Array, three: Array, text: Array) -> np.float3
 def _hold(plain: Array, found: NDArray[np.int64], held: Array) -> None:
     """Put the images (B, d) of a block where they are held; -1: nowhere."""
     for image in range(len(plain)):
-        if found[0, image] >= 0:
-            row, place = plain[image], held[found[0, image]]
+        if found[PLACE, image] >= 0:
+            row, place = plain[image], held[found[PLACE, image]]
             for k in range(len(row)):
                 place[k] = row[k]

@@ -1,66 +1,60 @@
 """Before: what the verdicts on a block overwrite, as it was, in case the block is broken off."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.compiled import code_for, njit
-
-Bytes = NDArray[np.uint8]
+from trimtab.guard.admission import JUDGED, LEARNED
+from trimtab.guard.book import Book
 
 
 class Before:
-    """Of rings, the rows that coming images overwrite; of small arrays, everything.
+    """Of a book's rings, the rows that coming images overwrite; of its small arrays, everything.
 
-    All are taken as rows of bytes, so that one compiled loop copies them: each array by itself takes a microsecond.
-    The rooms stay from block to block: fresh memory costs more than the copy.
+    They lie where they lie in the book. The room stays from block to block: fresh memory costs more than the copy.
     """
 
-    def __init__(self, rings: Sequence[NDArray[Any]], small: Sequence[NDArray[Any]]) -> None:
-        rows = [ring.reshape(len(ring), -1) for ring in rings] + [array.reshape(1, -1) for array in small]
-        self._rings: tuple[Bytes, ...] = tuple(ring.view(np.uint8) for ring in rows)
-        self._rooms: tuple[Bytes, ...] = ()
-        self._wholes = (0,) * len(small)
-        self._firsts: tuple[int, ...] = ()
-        self._count = 0
+    def __init__(self, book: Book) -> None:
+        self._book: Book = book
+        self._room: Book = np.zeros_like(book)
+        self._first = self._count = 0
         self._code: Callable[..., None] | None = None
 
-    def keep(self, firsts: tuple[int, ...], count: int) -> None:
-        """`count` images come, which each ring counts from one of the `firsts` on."""
-        if count != self._count:
-            self._rooms = tuple(np.empty((min(count, len(ring)), ring.shape[1]), np.uint8) for ring in self._rings)
-        self._firsts, self._count = firsts + self._wholes, count
-        self._copy(back=False)
+    def keep(self, first: int, count: int) -> None:
+        """`count` images come, the first of which is the stream's `first`."""
+        self._first, self._count = first, count
+        self._copy(self._book, self._room)
 
     def put_back(self) -> None:
         """Make everything what it was."""
-        self._copy(back=True)
+        self._copy(self._room, self._book)
 
-    def _copy(self, *, back: bool) -> None:
-        arguments = self._rings, self._rooms, self._firsts, back
-        self._code = self._code or code_for(_copy_rows, *arguments)
+    def _copy(self, source: Book, target: Book) -> None:
+        arguments = source, target, self._first, self._count
+        self._code = self._code or code_for(_copy_judged, *arguments)
         self._code(*arguments)
 
 
 @njit(nogil=True)
-def _copy_rows(rings: tuple[Bytes, ...], rooms: tuple[Bytes, ...], firsts: tuple[int, ...], back: bool) -> None:
-    """Between rooms and the rows of rings from the first on, around their ends."""
-    for n in range(len(rings)):
-        ring, room = rings[n].reshape(-1), rooms[n].reshape(-1)
-        start = firsts[n] % len(rings[n]) * rings[n].shape[1]
-        until_end = min(len(room), len(ring) - start)
-        end, around = ring[start : start + until_end], ring[: len(room) - until_end]
-        if back:
-            _copy(room[:until_end], end)
-            _copy(room[until_end:], around)
-        else:
-            _copy(end, room[:until_end])
-            _copy(around, room[until_end:])
+def _copy_judged(source: Book, target: Book, first: int, count: int) -> None:
+    """All that judging `count` images changes, from a book as it was before them."""
+    old, new = source[0], target[0]
+    judged, learned = old["counts"][JUDGED], old["counts"][LEARNED]
+    _copy_ring(old["window"], new["window"], judged, count)
+    _copy_ring(old["record"], new["record"], learned, count)
+    _copy_ring(old["origins"], new["origins"], learned, count)
+    _copy_ring(old["verdicts"], new["verdicts"], first, count)
+    _copy_ring(old["details"], new["details"], first, count)
+    new["medians"][:] = old["medians"]
+    new["counts"][:] = old["counts"]
+    new["by_verdict"][:] = old["by_verdict"]
 
 
 @njit(nogil=True)
-def _copy(source: Bytes, target: Bytes) -> None:
-    for k in range(len(source)):
-        target[k] = source[k]
+def _copy_ring(source: NDArray[Any], target: NDArray[Any], first: int, count: int) -> None:
+    """Rows of a ring from the first on, around its end."""
+    for k in range(first, first + min(count, len(source))):
+        target[k % len(source)] = source[k % len(source)]

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.compiled import code_for, njit
+from trimtab.guard.admission import HELD
+from trimtab.guard.book import Book
 
 WINDOW = 256  # images that the figures speak of
 LEAST = 128  # images before they say anything
@@ -24,8 +26,12 @@ HURTS, HELPS = 0.75, 0.5  # that share: from the first on adapting hurts, until 
 
 ANSWER, TEXT, NEIGHBOR_ANSWER, NEIGHBOR_TEXT, AGREED, TAKEN_BACK = range(6)  # places in a row of the window
 
-# Window; answers and zero-shot classes of the images held (2, n); sums over the first images (C + d,); count.
-HealthArrays = tuple[NDArray[np.int64], NDArray[np.int64], Doubles, NDArray[np.int64]]
+# Of a watch's book, what is noted of answers.
+NOTED_FIELDS = [
+    ("last_answers", np.int64, (WINDOW, 6)),
+    ("said", np.int64, (2, HELD)),  # of the images that the admission holds: the stream's answers, zero-shot classes
+    ("noted", np.int64, 1),  # images so far
+]
 
 
 @dataclass(frozen=True)
@@ -55,25 +61,20 @@ class HealthReport:
 class Health:
     """The last answers, and what the first images were like."""
 
-    def __init__(self, classes: int, dim: int, held: int) -> None:
-        self.window = np.zeros((WINDOW, 6), np.int64)
-        # Of the images that the admission holds: what the stream said, and the zero-shot classes.
-        self._said = np.full((2, held), -1, np.int64)
-        self.answers, self.texts = self._said
-        # Of the first images: their answers, and the sum of their features.
-        self._first: Doubles = np.zeros(classes + dim)
-        self.first_answers, self.first_sum = self._first[:classes], self._first[classes:]
-        self.count = np.zeros(1, np.int64)
+    def __init__(self, classes: int, dim: int, book: Book) -> None:
+        self.window: NDArray[np.int64] = book["last_answers"][0]
+        book["said"] = -1
+        self.answers, self.texts = book["said"][0]
+        # Of the first images: their answers, and the sum of their features, in one array.
+        self.first: Doubles = np.zeros(classes + dim)
+        self.first_answers, self.first_sum = self.first[:classes], self.first[classes:]
+        self.count: NDArray[np.int64] = book["noted"][0]
         self._code: Callable[..., float] | None = None  # of the loop that counts what is taken back
 
     def arrays(self) -> Arrays:
         """What is saved."""
         names = ("window", "texts", "answers", "first_answers", "first_sum", "count")
         return {name: getattr(self, name) for name in names}
-
-    def tables(self) -> HealthArrays:
-        """The same, as compiled loops take them: each array costs a step some time."""
-        return self.window, self._said, self._first, self.count
 
     def known(self) -> NDArray[np.int64]:
         """The rows of the window that are in use."""
@@ -145,11 +146,12 @@ def note(
     taken_back: bool,
     place: int,
     near: int,
-    known: HealthArrays,
+    book: Book,
+    first: Doubles,
 ) -> None:
     """Take in the method's answer to an image (d,), and where admission held it."""
-    window, said, first, count = known
-    held_answers, held_texts = said[0], said[1]
+    known = book[0]
+    window, count, held_answers, held_texts = known["last_answers"], known["noted"], known["said"][0], known["said"][1]
     entry = window[count[0] % len(window)]
     entry[ANSWER], entry[TEXT] = answer, text
     entry[NEIGHBOR_ANSWER] = held_answers[near] if near >= 0 else answer

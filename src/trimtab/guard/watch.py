@@ -17,18 +17,25 @@ from trimtab.guard.admission import (
     APART,
     BEYOND,
     CLOSER,
+    DIARY,
     HELD,
     JUDGED,
+    JUDGED_FIELDS,
+    LEARNS,
     NEAREST,
+    NEIGHBOR,
     NO_SOURCE,
     NOBODY,
+    PLACE,
+    SENDER,
     TO_TEXT,
     Admission,
     Verdict,
     figures_of,
 )
 from trimtab.guard.before import Before
-from trimtab.guard.health import AGREED, ANSWER, TEXT, Health, HealthArrays, HealthReport, note
+from trimtab.guard.book import Book
+from trimtab.guard.health import AGREED, ANSWER, NOTED_FIELDS, TEXT, Health, HealthReport, note
 from trimtab.guard.neighbors import Neighbors
 from trimtab.guard.rules import Guard
 from trimtab.guard.runs import Runs, Tables, speaks_against, take_in
@@ -39,7 +46,6 @@ from trimtab.task import Task
 _log = logging.getLogger(__name__)
 
 STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
-DIARY = 2048  # images whose verdicts are kept
 LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
 
@@ -48,34 +54,42 @@ NO_DOUBT: Doubles = np.zeros(1)  # about a single image
 # Places in the array of events.
 RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
 
+BOOK = np.dtype(
+    [
+        *JUDGED_FIELDS,
+        *NOTED_FIELDS,
+        ("taken_back", np.uint8, DIARY),  # whether the text answered instead of the method
+        ("log", np.int64, (LOG, 2)),  # position and source of images learned
+        ("events", np.int64, 7),
+    ],
+    align=True,
+)
+
 
 class Watch:
     """What a guard keeps of one stream: arrays, saved with the state."""
 
     def __init__(self, guard: Guard, task: Task) -> None:
         self.guard = guard
-        self.admission = Admission(task.dim, guard)
+        self._book: Book = np.zeros(1, BOOK)
+        self.admission = Admission(task.dim, guard, self._book)
         self.unknown = Unknown()
         self.neighbors = Neighbors(int(guard.contradicted))
-        self.health = Health(task.classes, task.dim, HELD)
+        self.health = Health(task.classes, task.dim, self._book)
         self.runs = Runs(task.classes)
-        self.verdicts = np.zeros(DIARY, np.int8)
-        self.details: Doubles = np.zeros((DIARY, 4))
-        self.taken_back = np.zeros(DIARY, np.bool_)  # whether the text answered instead of the method
-        self.sources = np.full((LOG, 2), NO_SOURCE, np.int64)  # position and source of images learned
-        self.counts = np.zeros(len(Verdict), np.int64)  # images by their verdict
-        self.events = np.zeros(7, np.int64)
+        self.verdicts: NDArray[np.int8] = self._book["verdicts"][0]
+        self.details: Doubles = self._book["details"][0]
+        self.taken_back: NDArray[np.bool_] = self._book["taken_back"][0].view(np.bool_)
+        self.sources: NDArray[np.int64] = self._book["log"][0]
+        self.sources[:] = NO_SOURCE
+        self.counts: NDArray[np.int64] = self._book["by_verdict"][0]
+        self.events: NDArray[np.int64] = self._book["events"][0]
         self.doubts: Doubles = np.zeros(0)  # of the images judged last: the probability that they show no class
         self._figures: Doubles = np.zeros((0, 5))
-        known = self.admission  # what judging a block changes; all else waits for the answers
-        self._before = Before(
-            [known.window, known.record, known.origins, self.verdicts, self.details],
-            [known.medians, known.counts, self.counts],
-        )
+        self._before = Before(self._book)
         # As compiled loops take them.
-        self._diary = self.verdicts, self.details, self.counts
-        self._held = known.held, self.health.answers, known.counts
-        self._health, self._runs = self.health.tables(), self.runs.tables()
+        self._held = self.admission.held, self.health.answers, self.admission.counts
+        self._runs = self.runs.tables()
         self._code: Callable[..., int] | None = None  # of the loop that hears answers
 
     def arrays(self) -> Arrays:
@@ -89,47 +103,33 @@ class Watch:
         """(B,): whether each image of a block may be learned from."""
         count = len(block)
         if count > 1:
-            judged, learned, _ = self.admission.counts.tolist()
-            self._before.keep((judged, learned, learned, block.first, block.first), count)
+            self._before.keep(block.first, count)
         if self.guard.unknown:
             self._figures = figures_of(block)
             self.doubts = self.unknown.probabilities(self._figures)
         else:
             self.doubts = NO_DOUBT if count == 1 else np.zeros(count)
-        return self.admission.judge(block, sources, self.doubts, self._diary)
+        return self.admission.judge(block, sources, self.doubts)
 
     def doubt_about(self, block: Block) -> float:
         """How probably a block's only image shows none of the classes; 0 where nobody asked."""
         return float(self.unknown.probabilities(figures_of(block))[0]) if self.guard.unknown else 0.0
 
-    def hear(
-        self,
-        block: Block,
-        sources: NDArray[np.int64],
-        rows: slice,
-        parts: Mapping[str, Array],
-        answers: Array,
-        learned: NDArray[np.bool_],
-    ) -> Array:
+    def hear(self, block: Block, rows: slice, parts: Mapping[str, Array], answers: Array) -> Array:
         """(n, C): the answers to some images of a block, the text's where the method's are taken back."""
         arguments = (
             block.plain,
             block.logits,
-            block.labels,
             block.logit_scales,
             rows.start,
             tuple([np.ascontiguousarray(part, np.float32) for part in parts.values()]),
             np.ascontiguousarray(answers, np.float32),
-            learned,
-            sources,
             self.admission.found,
-            self._health,
+            self._book,
+            self.health.first,
             self._runs,
             self.guard.fall_back,
             block.first,
-            self.taken_back,
-            self.sources,
-            self.events,
         )
         self._code = self._code or code_for(_hear, *arguments)
         by_text = self._code(*arguments)
@@ -282,43 +282,40 @@ def _all_name(given: int, parts: tuple[Array, ...], row: int) -> bool:
 def _hear(
     plain: Array,
     logits: Array,
-    labels: NDArray[np.intp],
     scales: Array,
     start: int,
     parts: tuple[Array, ...],
     answers: Array,
-    learned: NDArray[np.bool_],
-    sources: NDArray[np.int64],
     found: NDArray[np.int64],
-    health: HealthArrays,
+    book: Book,
+    first_ones: Doubles,
     runs: Tables,
     fall_back: bool,
     first: int,
-    diary: NDArray[np.bool_],
-    log: NDArray[np.int64],
-    events: NDArray[np.int64],
 ) -> int:
-    """How many answers (n, C) to a block's images from `start` on the text gives: those that are taken back, the diary
+    """How many answers (n, C) to a block's images from `start` on the text gives: those that are taken back, the book
     says which; or all.
 
-    `parts` (n, C) and `learned` (n,) are of those; all else is of the whole block.
+    `parts` (n, C) are of those; all else is of the whole block.
     """
+    taken_back, log, events = book[0]["taken_back"], book[0]["log"], book[0]["events"]
     classes, count = answers.shape[1], 0
     room = np.empty(classes, np.float32), np.empty(classes), np.ones(classes)
     for row in range(len(answers)):
         image = start + row
-        text, scale, answer, label = logits[image], scales[image], answers[row], labels[image]
-        given = best_of(answer)
-        taken_back = fall_back and speaks_against(text, scale, answer, label, given, runs)
-        if fall_back and learned[row]:
+        text, scale, answer, learned = logits[image], scales[image], answers[row], found[LEARNS, image]
+        label, given = best_of(text), best_of(answer)
+        against = fall_back and speaks_against(text, scale, answer, label, given, runs)
+        if fall_back and learned:
             take_in(text, scale, answer, label, runs, room)
-        diary[(first + image) % len(diary)] = taken_back
-        count += taken_back
-        place, nearest = found[0, image], found[1, image]
+        taken_back[(first + image) % len(taken_back)] = against
+        count += against
+        place, nearest = found[PLACE, image], found[NEIGHBOR, image]
         if place >= 0:  # duplicates have none, and say nothing
-            note(plain[image], label, given, _all_name(given, parts, row), taken_back, place, nearest, health)
-        if learned[row] and sources[image] != NO_SOURCE:
-            log[events[LOGGED] % len(log)] = first + image, sources[image]
+            agreed = _all_name(given, parts, row)
+            note(plain[image], label, given, agreed, against, place, nearest, book, first_ones)
+        if learned and found[SENDER, image] != NO_SOURCE:
+            log[events[LOGGED] % len(log)] = first + image, found[SENDER, image]
             events[LOGGED] += 1
     return len(answers) if events[FALLEN] else count
 
