@@ -81,7 +81,7 @@ def test_every_study_is_known_here():
 @pytest.mark.parametrize("study", OVER_STORES)
 def test_a_folder_without_stores_is_named(study, said, tmp_path):
     words = [word.replace("FOLDER", str(tmp_path / "nowhere")) for word in OVER_STORES[study].split()]
-    assert "nowhere is no folder that holds stores" in said(study, *words)
+    assert f"There are no stores (.npz files) in {tmp_path / 'nowhere'}" in said(study, *words)
 
 
 @pytest.mark.parametrize("study", [study for study in OVER_STORES if study not in ("guard_study.unknowns", "tenants")])
@@ -155,7 +155,7 @@ def test_from_a_shell(folder):
     given = {"cwd": ROOT, "capture_output": True, "text": True, "check": False}
     wrong = subprocess.run([*command, "nowhere", "mcp", "shuffled", "1"], **given)
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert wrong.stderr.startswith("python -m benchmarks.method_study: nowhere is no folder that holds stores")
+    assert wrong.stderr.startswith("python -m benchmarks.method_study: There are no stores (.npz files) in nowhere;")
     right = subprocess.run([*command, str(folder.resolve()), "mcp", "shuffled,open-set", "1", "small"], **given)
     assert right.returncode == 0, right.stderr
     assert right.stdout.splitlines()[2].startswith("| small | shuffled |")

@@ -43,8 +43,8 @@ def load_stores(folder: Path, wanted: Sequence[str] = ()) -> Iterator[Store]:
     """The stores of the folder, or only the wanted ones, which must be there; each is read when its turn comes."""
     paths = {path.stem: path for path in sorted(folder.glob("*.npz"))}
     if not paths:
-        written = "python -m benchmarks.fusion_study.stores FOLDER writes some"
-        raise TrimtabError(f"{folder} is no folder that holds stores (.npz files); {written}.")
+        some = "python -m benchmarks.fusion_study.stores FOLDER writes some"
+        raise TrimtabError(f"There are no stores (.npz files) in {folder}; {some}.")
     for name in wanted:
         if name not in paths:
             raise TrimtabError(f"There is no store {name!r} in {folder}; it holds {', '.join(paths)}.")
