@@ -8,7 +8,7 @@ import typer
 from trimtab.cli.options import Json
 
 if TYPE_CHECKING:
-    from trimtab.study.tables.pairing import SideBySide
+    from trimtab.study.tables.side_by_side import SideBySide
 
 First = Annotated[Path, typer.Argument(metavar="A", help="A folder written by `trimtab bench`, or one record of it.")]
 Second = Annotated[Path, typer.Argument(metavar="B", help="Another one, to be compared with the first.")]
