@@ -8,14 +8,14 @@ method as it is, at a temperature from the labels of 50 images, and at its best 
 right answers against wrong ones: zero-shot by its probability, the method by its probability and by its score.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import FOLDER, STORES, method_name, run_study, words
 from benchmarks.fusion_study.stores import Store, load_stores
-from benchmarks.fusion_study.streams import arranged
+from benchmarks.fusion_study.streams import ORDERS, arranged
 from trimtab import Task, make_method
 from trimtab.engine.equations import softmax
 from trimtab.predictions import clearness
@@ -68,9 +68,10 @@ def row(store: Store, order: str, method: str) -> list[float]:
 
 
 def main(folder: Path, method: str, orders: list[str], wanted: list[str]) -> None:
+    stores = load_stores(folder, wanted)
     print(f"| store | order | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
     rows = []
-    for store in load_stores(folder, wanted):
+    for store in stores:
         for order in orders:
             rows.append(row(store, order, method))
             print(
@@ -80,5 +81,4 @@ def main(folder: Path, method: str, orders: list[str], wanted: list[str]) -> Non
 
 
 if __name__ == "__main__":
-    _, place, name, order_names, *stores = sys.argv
-    main(Path(place), name, order_names.split(","), stores)
+    run_study(main, __doc__, FOLDER, method_name(), words("ORDERS", ORDERS), STORES)

@@ -18,7 +18,8 @@ import numpy as np
 import psutil
 from rich.console import Console
 
-from trimtab import MergingStream, make_method, merge
+from benchmarks.command_line import Argument, run_study
+from trimtab import MergingStream, arguments, make_method, merge
 from trimtab.cluster.encode import encode_on_ray
 from trimtab.cluster.session import ray_session
 from trimtab.data import load_dataset
@@ -115,7 +116,12 @@ def recovery(console: Console, root: Path) -> None:  # noqa: ARG001
 
 PARTS = {"overhead": overhead, "merging": merging, "recovery": recovery}
 
-if __name__ == "__main__":
+
+def main(parts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as temporary:
-        for part in sys.argv[1:] or PARTS:
+        for part in parts or PARTS:
             PARTS[part](Console(width=130, highlight=False), Path(temporary))
+
+
+if __name__ == "__main__":
+    run_study(main, __doc__, Argument("PART", lambda word: arguments.word("PART", word, PARTS), many="*"))

@@ -8,11 +8,11 @@ second half of the images, in milliseconds per image; memory in MB.
 """
 
 import resource
-import sys
 import time
 
 import numpy as np
 
+from benchmarks.command_line import method_name, run_study, whole
 from benchmarks.synthetic import LOGIT_SCALE
 from trimtab import Task, make_method, run_top
 from trimtab.engine.arrays import Array
@@ -59,5 +59,4 @@ def main(classes: int, images: int, method: str) -> None:
 
 
 if __name__ == "__main__":
-    _, count, number, *rest = sys.argv
-    main(int(count), int(number), rest[0] if rest else "mcp")
+    run_study(main, __doc__, whole("CLASSES"), whole("IMAGES"), method_name("mcp"))

@@ -7,11 +7,10 @@ percent with all views, and the difference to it with the plain view alone and u
 over the orders. The table of docs/lazy-views.md was made with it.
 """
 
-import sys
-
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import METHODS, Argument, run_study, whole
 from trimtab import make_method
 from trimtab.features import FeatureStore
 from trimtab.lazy_views import LazyViews, repeated
@@ -19,7 +18,13 @@ from trimtab.lazy_views import LazyViews, repeated
 BUDGET = 4
 
 
-def main(methods: list[str], orders: int, store: FeatureStore) -> None:
+def main(methods: list[str], orders: int, stores: list[FeatureStore]) -> None:
+    print(f"| set | views encoded | method | all views | plain view | budget of {BUDGET} |\n|---|---|---|---|---|---|")
+    for store in stores:
+        show(methods, orders, store)
+
+
+def show(methods: list[str], orders: int, store: FeatureStore) -> None:
     task, rows = store.task(), np.asarray(store.features, np.float32)
     rows /= np.linalg.norm(rows, axis=2, keepdims=True)
     right: dict[str, dict[str, list[float]]] = {name: {"all": [], "plain": [], "lazy": []} for name in methods}
@@ -54,7 +59,4 @@ def gain(found: list[float], all_views: list[float]) -> str:
 
 
 if __name__ == "__main__":
-    _, names, count, *paths = sys.argv
-    print(f"| set | views encoded | method | all views | plain view | budget of {BUDGET} |\n|---|---|---|---|---|---|")
-    for path in paths:
-        main(names.split(","), int(count), FeatureStore.open(path))
+    run_study(main, __doc__, METHODS, whole("ORDERS"), Argument("STORE", FeatureStore.open, many="+"))

@@ -7,13 +7,13 @@ FOLDER keeps the features: CIFAR-10's training images through `lite`, 30,000 as 
 anew. Prints Markdown: top-1 in percent over the whole stream and over each tenth of it, means over the seeds.
 """
 
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import FOLDER, run_study, whole
 from benchmarks.fusion_study.stores import CORRUPTIONS
 from trimtab import MCP, Keel, Task
 from trimtab.methods.base import Method
@@ -118,4 +118,4 @@ def main(folder: Path, seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    run_study(main, __doc__, FOLDER, whole("SEEDS"))

@@ -7,13 +7,13 @@ machine, which gives the bits that a cluster gives. Bytes are what the streams s
 (names and times) to the driver, and the snapshot of each round back to every stream.
 """
 
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command_line import FOLDER, STORES, method_name, run_study, whole, wholes
 from benchmarks.fusion_study.stores import Store, load_stores
 from trimtab.cluster.adapt import adapt_streams
 from trimtab.cluster.adapt_plan import AdaptPlan, Division
@@ -59,10 +59,11 @@ def rounds_snapshots(out: Path, streams: int) -> int:
 
 
 def main(folder: Path, method: str, streams: int, rounds: list[int], seeds: int, wanted: list[str]) -> None:
+    stores = load_stores(folder, wanted)
     heads = [f"{streams} merging every {every}" for every in rounds]
     print(f"| store | images | zero-shot | {streams} alone | {' | '.join(heads)} | 1 whole | KB per image |")
     print("|---|---|---|---|" + "---|" * (len(rounds) + 2))
-    for store in load_stores(folder, wanted):
+    for store in stores:
         cells, kilobytes = [], []
         with tempfile.TemporaryDirectory() as temporary:
             for seed in range(seeds):
@@ -81,5 +82,4 @@ def main(folder: Path, method: str, streams: int, rounds: list[int], seeds: int,
 
 
 if __name__ == "__main__":
-    _, place, name, count, every, times, *stores = sys.argv
-    main(Path(place), name, int(count), [int(each) for each in every.split(",")], int(times), stores)
+    run_study(main, __doc__, FOLDER, method_name(), whole("STREAMS"), wholes("EVERY"), whole("SEEDS"), STORES)

@@ -7,16 +7,16 @@ orders. Prints Markdown: zero-shot top-1 in percent, and each method's differenc
 tables of docs/keel.md were made with it.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command_line import FOLDER, METHODS, STORES, run_study, whole, words
 from benchmarks.fusion_study.stores import Store, load_stores
-from benchmarks.fusion_study.streams import Arranged, arranged
+from benchmarks.fusion_study.streams import ORDERS, Arranged, arranged
 from trimtab import Task, make_method
 
-ORDERS = ("shuffled", "class-sorted", "dirichlet", "long-tailed", "few-classes", "open-set")
+ALL = ["shuffled", "class-sorted", "dirichlet", "long-tailed", "few-classes", "open-set"]  # of any store
 
 
 def gains(store: Store, stream: Arranged, methods: list[str]) -> list[float]:
@@ -33,9 +33,11 @@ def row(name: str, order: str, cells: np.ndarray) -> str:
 
 
 def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted: list[str]) -> None:
+    orders = ALL if "all" in orders else orders
+    stores = load_stores(folder, wanted)
     print(f"| store | order | zero-shot | {' | '.join(methods)} |\n|---|---|---|{'---|' * len(methods)}")
     found: dict[str, list[np.ndarray]] = {order: [] for order in orders}
-    for store in load_stores(folder, wanted):
+    for store in stores:
         for order in orders:
             cells = np.mean([gains(store, arranged(store, order, seed), methods) for seed in range(seeds)], axis=0)
             found[order].append(cells)
@@ -47,6 +49,4 @@ def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted
 
 
 if __name__ == "__main__":
-    _, place, names, order_names, count, *stores = sys.argv
-    chosen = list(ORDERS) if order_names == "all" else order_names.split(",")
-    main(Path(place), names.split(","), chosen, int(count), stores)
+    run_study(main, __doc__, FOLDER, METHODS, words("ORDERS", ("all", *ORDERS)), whole("SEEDS"), STORES)

@@ -9,36 +9,43 @@ any other a mean of many. Prints Markdown: zero-shot top-1 in percent, the sprea
 MCP's difference to zero-shot without leveling and with it.
 """
 
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import FOLDER, STORES, Argument, run_study, words
 from benchmarks.fusion_study.stores import Store, load_stores
-from benchmarks.fusion_study.streams import arranged
+from benchmarks.fusion_study.streams import ORDERS, arranged
 from trimtab import MCP, Task
 from trimtab.encoders.lite.encoder import LiteEncoder
+from trimtab.errors import TrimtabError
 
 SHARPNESSES = (8, 12, 16, 24)
 
 Array = NDArray[np.float32]
 
 
-def translated(folder: Path, known: str, wanted: list[str]) -> Iterator[tuple[str, Store]]:
+def translated(stores: Iterable[Store], known: Store) -> Iterator[tuple[str, Store]]:
     """The stores with other texts, and what to call them."""
-    encoder = LiteEncoder()
-    with np.load(folder / f"{known}.npz") as file:
-        texts, embedded = file["text"].astype(np.float32), _embedded(encoder, file["class_names"])
-    for store in load_stores(folder, wanted):
-        with np.load(folder / f"{store.name}.npz") as file:
-            own = _embedded(encoder, file["class_names"]) if "class_names" in file and store.name != known else None
-        if own is None or store.text.shape[1] != texts.shape[1]:
+    encoder, texts = LiteEncoder(), known.text
+    embedded = _embedded(encoder, _names(known))
+    for store in stores:
+        if store.class_names is None or store.name == known.name or store.text.shape[1] != texts.shape[1]:
             continue
+        own = _embedded(encoder, store.class_names)
         for sharpness in SHARPNESSES:
             yield f"{store.name}, {sharpness}", replace(store, text=_unit(np.exp(sharpness * own @ embedded.T) @ texts))
+
+
+def _names(store: Store) -> NDArray[np.str_]:
+    if store.class_names is None:
+        raise TrimtabError(
+            f"{store.name} has no class_names, so its texts cannot translate others; name another store."
+        )
+    return store.class_names
 
 
 def _embedded(encoder: LiteEncoder, names: NDArray[np.str_]) -> Array:
@@ -58,9 +65,10 @@ def spread(store: Store) -> float:
 
 
 def main(folder: Path, known: str, orders: list[str], wanted: list[str]) -> None:
+    stores, (source,) = load_stores(folder, wanted), load_stores(folder, [known])
     print("| names | order | zero-shot | spread | as they are | leveled |\n|---|---|---|---|---|---|")
     found: dict[str, list[list[float]]] = {order: [] for order in orders}
-    for name, store in translated(folder, known, wanted):
+    for name, store in translated(stores, source):
         for order in orders:
             stream = arranged(store, order, 0)
             task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
@@ -72,6 +80,10 @@ def main(folder: Path, known: str, orders: list[str], wanted: list[str]) -> None
             cells = " | ".join(f"{gain:+.1f}" for gain in gains)
             print(f"| {name} | {order} | {zero_shot:.1f} | {spread(store):.2f} | {cells} |", flush=True)
     for order, rows in found.items():
+        if not rows:
+            raise TrimtabError(
+                f"No store beside {known} has class_names and texts of its dimensions; add one to {folder}."
+            )
         plain, leveled = np.array(rows).T
         most, least = (leveled - plain).max(), (leveled - plain).min()
         print(f"| **mean** | {order} | | | {plain.mean():+.1f} | {leveled.mean():+.1f} |")
@@ -79,5 +91,4 @@ def main(folder: Path, known: str, orders: list[str], wanted: list[str]) -> None
 
 
 if __name__ == "__main__":
-    _, place, texts_of, order_names, *stores = sys.argv
-    main(Path(place), texts_of, order_names.split(","), stores)
+    run_study(main, __doc__, FOLDER, Argument("KNOWN", str), words("ORDERS", ORDERS), STORES)

@@ -17,7 +17,6 @@ Prints the accuracy over the tenants' images since the round before, means over 
 rounds for other values of KINSHIP. Its value was chosen, by labels, on corruptions of CIFAR-10 and not on PACS.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -25,9 +24,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import method_name, place, run_study, whole
 from benchmarks.fusion_study.stores import load_stores
 from trimtab import MergingStream, Task, make_method, merge
 from trimtab.engine.arrays import Array, Doubles
+from trimtab.errors import TrimtabError
 from trimtab.stream import Stream
 
 ROUNDS = (10, 20, 50, 100, 200, 500, 1000, 1500)  # images of each tenant, up to which a round goes
@@ -117,7 +118,7 @@ def kin(alone: Course, shared: Course, kinship: float) -> Doubles:
 def main(file: Path, method: str, seeds: int) -> None:
     (store,) = load_stores(file.parent, [file.stem])
     if store.domain is None:
-        raise SystemExit(f"{file} knows no domains.")
+        raise TrimtabError(f"{file} knows no domains; give a store that has some.")
     views, labels, domain = store.features[:, :1], store.labels, store.domain
     task = Task([str(c) for c in range(len(store.text))], store.text, store.logit_scale)
     table, tried = [], []
@@ -144,5 +145,4 @@ def main(file: Path, method: str, seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    _, place, *rest = sys.argv
-    main(Path(place), rest[0] if rest else "mcp", int(rest[1]) if len(rest) > 1 else 5)
+    run_study(main, __doc__, place("FILE.npz"), method_name("mcp"), whole("SEEDS", "5"))

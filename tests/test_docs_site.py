@@ -17,6 +17,7 @@ from trimtab.cli.main import VERBS
 from trimtab.methods import method_class
 
 ROOT = Path(__file__).parents[1]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 ROOMS = [f"trimtab.{room}" for room in ("engine", "fusion", "encoders", "prompts", "data", "features")]
 ROOMS += [f"trimtab.study.{room}" for room in ("bench", "tables", "plots", "report", "ablations")]
 
@@ -26,6 +27,24 @@ def test_the_architecture_page_shows_the_layers_of_the_contract():
     layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
     shown = [block.text.split("\n") for block in blocks(ROOT / "docs" / "architecture.md") if block.language == "text"]
     assert [layer for layer in layers if layer != "__main__"] in [lines[:-1] for lines in shown]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_names_exists(page):
+    """Files in backticks, modules that are run with python -m, and (of the architecture) modules by their rooms."""
+    text, sources = page.read_text(), ROOT / "src" / "trimtab"
+    files = set(re.findall(r"`([\w/]+\.py)`", text)) - {"utils.py", "src/trimtab/methods/NAME.py"}
+    files |= {
+        f"{name.replace('.', '/')}.py" for name in re.findall(r"python -m ((?:benchmarks|tests)\.[\w.]*\w)", text)
+    }
+    if page.name == "architecture.md":
+        rooms = "|".join(folder.name for folder in sources.iterdir() if (folder / "__init__.py").exists())
+        files |= {f"{room}/{module}.py" for room, module in re.findall(rf"`({rooms})\.(\w+)", text)}
+    for file in sorted(files):
+        places = [
+            root / way for root in (ROOT, ROOT / "src", sources) for way in (file, file.replace(".py", "/__init__.py"))
+        ]
+        assert any(place.exists() for place in places), f"{page.name} names {file}, which does not exist"
 
 
 @pytest.fixture(scope="module")

@@ -197,7 +197,7 @@ def test_combining_writes_nothing_and_a_step_gives_the_same():
 def test_a_stream_reports_its_weights():
     task, features = random_stream(classes=5, dim=16, views=1, images=80, seed=0)
     stream = MCP().start(task)
-    assert set(stream.fusion_report()) == {*PARTS, "trust", "context"}
+    assert set(stream.fusion_report()) == {*PARTS, "trust", "context", "level"}
     assert stream.fusion_report()["retrieval"] == 0
     stream.run(features)
     assert stream.fusion_report()["prototype"] > 0

@@ -6,7 +6,8 @@ import pytest
 from trimtab import MCP, Guard, Stream, TrimtabError, make_method
 from trimtab.checks import random_stream
 from trimtab.engine.arrays import unit_rows
-from trimtab.guard.admission import BEYOND, GAPLESS, Verdict, _three_highest
+from trimtab.guard.judging import GAPLESS, _three_highest
+from trimtab.guard.verdicts import BEYOND, Verdict
 from trimtab.task import Task
 from two_cones import two_cones
 

@@ -6,10 +6,11 @@ import pytest
 from tiny_encoder import ColorEncoder
 from trimtab import MCP, Classifier, Guard, Keel, Stream, TrimtabError, make_method
 from trimtab.engine.arrays import unit_rows
-from trimtab.guard.admission import LEARNS, NO_SOURCE
 from trimtab.guard.health import ANSWER, LEAST, TAKEN_BACK, TEXT
+from trimtab.guard.judging import LEARNS
 from trimtab.guard.runs import Runs
 from trimtab.guard.snapshots import EVERY
+from trimtab.guard.sources import NO_SOURCE
 from trimtab.guard.unknown import Unknown, densest
 from trimtab.guard.watch import FALLEN, PATIENCE, SINCE, Watch
 from two_cones import two_cones

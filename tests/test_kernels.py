@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trimtab.engine import kernels, lanes, products
-from trimtab.engine.block import scaled_softmax
+from trimtab.engine.under_text import scaled_softmax
 
 CLASSES, SLOTS, IMAGES, DIM = 5, 7, 9, 6
 

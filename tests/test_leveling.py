@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
-from trimtab import MCP, Guard, Keel, MCPPlus, Stream, Task
+from trimtab import MCP, TDA, Guard, Keel, MCPPlus, Stream, Task
 from trimtab.engine.equations import softmax
 from trimtab.engine.leveling import TextLevel
 from trimtab.engine.residuals import entropy_slopes
@@ -89,6 +89,30 @@ def test_names_alike_stay_as_they_are_to_the_bit(alike, method):
     task, features, _ = alike
     off, on = (method(level_names=level).start(task).run(features).probabilities for level in (False, True))
     np.testing.assert_array_equal(off, on)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_report_says_how_far_names_are_leveled(unequal, alike, method):
+    for (task, features, _), share in ((unequal, 0.5), (alike, 0.0)):
+        stream = method.start(task)
+        assert stream.fusion_report()["level"] == 0.0
+        stream.run(features)
+        assert stream.fusion_report()["level"] == share
+
+
+@pytest.mark.parametrize("method", [MCP(level_names=False), MCP.paper(), MCP(text_scale="given"), TDA()])
+def test_a_report_is_silent_where_no_name_is_ever_leveled(unequal, method):
+    task, features, _ = unequal
+    stream = method.start(task)
+    stream.run(features[:200])
+    assert "level" not in stream.fusion_report()
+
+
+def test_given_weights_leave_the_level_in_the_report(unequal):
+    task, features, _ = unequal
+    stream = MCP(fusion=(1.0, 1.0, 2.0)).start(task)
+    stream.run(features)
+    assert stream.fusion_report() == {"text": 0.25, "prototype": 0.25, "retrieval": 0.5, "level": 0.5}
 
 
 def test_the_papers_form_levels_nothing(unequal):

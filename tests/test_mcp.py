@@ -12,7 +12,7 @@ from gentle import gentle_stream
 from oracle.mcp import run_mcp
 from trimtab import MCP, Task, TrimtabError
 from trimtab.checks import random_stream
-from trimtab.methods.three_caches import PAPER_FORM
+from trimtab.methods.three_cache_method import PAPER_FORM
 
 GOLDEN = Path(__file__).parent / "golden"
 PARAMETERS = [name for name in MCP.__dataclass_fields__ if name in np.load(GOLDEN / "mcp_a.npz")]

@@ -27,7 +27,7 @@ from trimtab.engine.alignment import Alignment
 from trimtab.engine.equations import affinity
 from trimtab.engine.residuals import entropy_slopes, one_step, residual_gradients
 from trimtab.methods.mcp_plus import contrast_term, loss_gradients
-from trimtab.methods.three_caches import PAPER_FORM
+from trimtab.methods.three_cache_method import PAPER_FORM
 
 SLOPES = {"entropy_weight": "entropy", "align_weight": "align", "contrast_weight": "contrast"}
 

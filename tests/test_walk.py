@@ -10,7 +10,7 @@ import pytest
 from gentle import gentle_stream
 from trimtab import DMN, MCP, TDA, BoostAdapter, Keel, MCPPlus, Stream, ZeroShot, ZeroVote
 from trimtab.methods.base import Method
-from trimtab.methods.three_caches import PAPER_FORM
+from trimtab.methods.three_cache_method import PAPER_FORM
 from trimtab.methods.three_caches_walk import looks_of
 
 WALKED: dict[str, tuple[type[Method], dict[str, Any]]] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import FOLDER, STORES, place, run_study
 from benchmarks.fusion_study.candidates import ABLATIONS, CANDIDATES, Parts
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import Arranged, arranged, orders_of, parts_of
@@ -60,4 +61,4 @@ def main(folder: Path, results: Path, wanted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    run_study(main, __doc__, FOLDER, place("RESULTS.jsonl"), STORES)

@@ -3,7 +3,8 @@
     python -m benchmarks.fusion_study.stores FOLDER
 
 writes one .npz per store. Any other .npz of the same fields that lies in the folder (features of a real CLIP, say)
-takes part in the study too: `features` (N, d) or (N, V, d), `labels`, `text`, and `logit_scale` and `domain` if any.
+takes part in the study too: `features` (N, d) or (N, V, d), `labels`, `text`; if any, `logit_scale`, `domain` and
+`class_names`.
 """
 
 import io
@@ -16,8 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
+from benchmarks.command_line import FOLDER, run_study
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab.data.base import ImageSet
+from trimtab.errors import TrimtabError
+from trimtab.features.npz import read_npz
 
 Pixels = NDArray[np.uint8]
 
@@ -32,23 +36,35 @@ class Store:
     text: NDArray[np.float32]
     logit_scale: float
     domain: NDArray[np.int64] | None
+    class_names: NDArray[np.str_] | None
 
 
 def load_stores(folder: Path, wanted: Sequence[str] = ()) -> Iterator[Store]:
-    """The stores of the folder, or only the wanted ones."""
-    for path in sorted(path for path in folder.glob("*.npz") if not wanted or path.stem in wanted):
-        with np.load(path) as file:
-            features = file["features"].astype(np.float32)
-            features = features[:, None] if features.ndim == 2 else features
-            features /= np.linalg.norm(features, axis=-1, keepdims=True)
-            yield Store(
-                path.stem,
-                features,
-                file["labels"].astype(np.int64),
-                file["text"].astype(np.float32),
-                float(file["logit_scale"]) if "logit_scale" in file else 100.0,  # CLIP's
-                file["domain"].astype(np.int64) if "domain" in file else None,
-            )
+    """The stores of the folder, or only the wanted ones, which must be there; each is read when its turn comes."""
+    paths = {path.stem: path for path in sorted(folder.glob("*.npz"))}
+    if not paths:
+        some = "python -m benchmarks.fusion_study.stores FOLDER writes some"
+        raise TrimtabError(f"There are no stores (.npz files) in {folder}; {some}.")
+    for name in wanted:
+        if name not in paths:
+            raise TrimtabError(f"There is no store {name!r} in {folder}; it holds {', '.join(paths)}.")
+    return (_load(path) for name, path in paths.items() if not wanted or name in wanted)
+
+
+def _load(path: Path) -> Store:
+    arrays = read_npz(path, "features", "labels", "text")
+    features = arrays["features"].astype(np.float32)
+    features = features[:, None] if features.ndim == 2 else features
+    features /= np.linalg.norm(features, axis=-1, keepdims=True)
+    return Store(
+        path.stem,
+        features,
+        arrays["labels"].astype(np.int64),
+        arrays["text"].astype(np.float32),
+        float(arrays["logit_scale"]) if "logit_scale" in arrays else 100.0,  # CLIP's
+        arrays["domain"].astype(np.int64) if "domain" in arrays else None,
+        arrays.get("class_names"),
+    )
 
 
 def _noise(pixels: Pixels, rng: np.random.Generator) -> Pixels:
@@ -156,4 +172,4 @@ def encode(
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    run_study(build, __doc__, FOLDER)

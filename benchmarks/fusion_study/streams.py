@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.fusion_study.stores import Store
-from trimtab.data import orders
-from trimtab.data.orders import held_out_classes
+from trimtab.data.orders import held_out_classes, order_by_name
+from trimtab.errors import TrimtabError
 from trimtab.methods.mcp import MCP
 from trimtab.task import Task
 
@@ -16,8 +16,18 @@ Array = NDArray[np.float32]
 SHUFFLES = 2
 HARD_SEEDS = 1
 HARD = ("class-sorted", "dirichlet", "long-tailed", "open-set")
-IMBALANCE = 50.0
 HELD_OUT = 0.3
+
+# Orders of a store's own classes, as `order_by_name` knows them; an open set has classes that the task does not know.
+DRAWN = {
+    "shuffled": "shuffled",
+    "class-sorted": "class-sorted",
+    "dirichlet": "dirichlet:0.1",
+    "long-tailed": "long-tailed:50",
+    "few-classes": "few-classes:5",
+    "domains": "domain-sequence",
+}
+ORDERS = (*DRAWN, "open-set")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +57,10 @@ def arranged(store: Store, order: str, seed: int) -> Arranged:
     if order == "open-set":
         opened = held_out_classes(labels, HELD_OUT, seed=seed)
         return Arranged(opened.indices, opened.task_labels(labels), store.text[opened.known_classes])
-    if order == "shuffled":
-        indices = orders.shuffled(len(labels), seed=seed)
-    elif order == "class-sorted":
-        indices = orders.class_sorted(labels, seed=seed)
-    elif order == "dirichlet":
-        indices = orders.dirichlet(labels, 0.1, seed=seed)
-    elif order == "long-tailed":
-        indices = orders.long_tailed(labels, IMBALANCE, seed=seed)
-    elif order == "few-classes":
-        indices = orders.few_classes(labels, 5, seed=seed)
-    elif order == "domains" and store.domain is not None:
-        indices = orders.domain_sequence([str(domain) for domain in store.domain], seed=seed)
-    else:
-        raise ValueError(f"{store.name} cannot be played in the order {order!r}")
+    if order == "domains" and store.domain is None:
+        raise TrimtabError(f"{store.name} knows no domains; leave out the order 'domains', or this store.")
+    domains = None if store.domain is None else [str(domain) for domain in store.domain]
+    indices = order_by_name(DRAWN[order], labels=labels, domains=domains, seed=seed)
     return Arranged(indices, labels[indices], store.text)
 
 

@@ -5,11 +5,11 @@
 prints the accuracy of MCP's prototype part on one shuffled stream per store.
 """
 
-import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+from benchmarks.command_line import FOLDER, STORES, run_study
 from benchmarks.fusion_study.stores import load_stores
 from benchmarks.fusion_study.streams import arranged, parts_of
 from trimtab.methods.mcp import MCP
@@ -24,8 +24,9 @@ AUTHORS = {
 
 
 def main(folder: Path, wanted: list[str]) -> None:
+    stores = load_stores(folder, wanted)
     print("| store | 3 and 8 | authors, for the set | oracle (labels), their range | auto |\n|---|---|---|---|---|")
-    for store in load_stores(folder, wanted):
+    for store in stores:
         stream = arranged(store, "shuffled", 0)
 
         def accuracy(method: MCP) -> float:
@@ -42,4 +43,4 @@ def main(folder: Path, wanted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    run_study(main, __doc__, FOLDER, STORES)

@@ -1,12 +1,13 @@
 """The tables of the study, in Markdown:  python -m benchmarks.fusion_study.tables RESULTS.jsonl"""
 
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from benchmarks.command_line import place, run_study
 
 GENUINE = ("clip_", "whurs19_")  # how the names of stores of genuine CLIP features begin
 TEXT, SUM, ORACLE, AUTO = "paper: text", "paper: sum", "paper: oracle", "matched: auto"
@@ -104,7 +105,11 @@ def losses(cells: dict[tuple[str, str], Row]) -> list[str]:
     ]
 
 
-if __name__ == "__main__":
-    results = read(Path(sys.argv[1]))
+def main(file: Path) -> None:
+    results = read(file)
     print(table_of_means(results, MAIN), table_of_candidates(results), table_of_cells(results), sep="\n\n")
     print("\nBelow the bounds:", "; ".join(losses(results)) or "none")
+
+
+if __name__ == "__main__":
+    run_study(main, __doc__, place("RESULTS.jsonl"))

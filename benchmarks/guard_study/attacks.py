@@ -7,18 +7,20 @@ kept, so that the same command continues.
 """
 
 import json
-import sys
 from pathlib import Path
 
+from benchmarks.command_line import FOLDER, METHODS, STORES, place, run_study, whole
 from benchmarks.fusion_study.stores import load_stores
+from trimtab.errors import TrimtabError
 from trimtab.study.attack.crafting import ATTACKS
 from trimtab.study.attack.trial import try_attacks
 from trimtab.task import Task
 
 
 def main(folder: Path, out: Path, methods: list[str], images: int, orders: int, wanted: list[str]) -> None:
+    stores = load_stores(folder, wanted)
     out.mkdir(parents=True, exist_ok=True)
-    for store in load_stores(folder, wanted):
+    for store in stores:
         written = out / f"{store.name}-{'-'.join(methods)}.json"
         if written.exists():
             continue
@@ -37,6 +39,13 @@ def main(folder: Path, out: Path, methods: list[str], images: int, orders: int, 
         print(store.name, flush=True)
 
 
+def written_in(folder: Path) -> list[Path]:
+    """The files that the study has written."""
+    found = sorted(folder.glob("*.json"))
+    if not found:
+        raise TrimtabError(f"{folder} holds no outcomes; python -m benchmarks.guard_study.attacks writes them.")
+    return found
+
+
 if __name__ == "__main__":
-    _, place, target, names, count, seeds, *stores = sys.argv
-    main(Path(place), Path(target), names.split(","), int(count), int(seeds), stores)
+    run_study(main, __doc__, FOLDER, place("OUT"), METHODS, whole("IMAGES"), whole("ORDERS"), STORES)

@@ -7,11 +7,11 @@ an image whose answer differs from zero-shot; which of them are asked about is d
 for the corrections.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command_line import FOLDER, STORES, method_name, run_study, whole
 from benchmarks.fusion_study.stores import Store, load_stores
 from trimtab import Guard, Task, make_method
 
@@ -38,12 +38,12 @@ def accuracies(store: Store, method: str, seed: int) -> list[float]:
 
 
 def main(folder: Path, method: str, seeds: int, wanted: list[str]) -> None:
+    stores = load_stores(folder, wanted)
     print(f"| store | zero-shot | {' | '.join(f'{count} corrections' for count in COUNTS)} |\n|---|---|---|---|---|")
-    for store in load_stores(folder, wanted):
+    for store in stores:
         cells = np.mean([accuracies(store, method, seed) for seed in range(seeds)], axis=0)
         print(f"| {store.name} | {' | '.join(f'{cell:.1f}' for cell in cells)} |", flush=True)
 
 
 if __name__ == "__main__":
-    _, place, name, number, *stores = sys.argv
-    main(Path(place), name, int(number), stores)
+    run_study(main, __doc__, FOLDER, method_name(), whole("SEEDS"), STORES)

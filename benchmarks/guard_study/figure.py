@@ -6,11 +6,13 @@ OUT is the folder of benchmarks.guard_study.attacks; FIGURE an image file to be 
 """
 
 import json
-import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+
+from benchmarks.command_line import place, run_study
+from benchmarks.guard_study.attacks import written_in
 
 GRAY, BLUE = "#B0B0B0", "#0072B2"
 
@@ -18,8 +20,8 @@ GRAY, BLUE = "#B0B0B0", "#0072B2"
 def gains(folder: Path) -> dict[str, tuple[float, float]]:
     """Attack -> points above zero-shot without and with a guard, means over every store and method."""
     found: dict[str, dict[bool, list[float]]] = {}
-    for path in sorted(folder.glob("*.json")):
-        trials = json.loads(path.read_text())
+    for file in written_in(folder):
+        trials = json.loads(file.read_text())
         for outcome in trials["outcomes"]:
             both = found.setdefault(outcome["attack"], {False: [], True: []})
             both[outcome["guarded"]].append(outcome["accuracy"] - trials["zero_shot"])
@@ -41,4 +43,4 @@ def main(folder: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    run_study(main, __doc__, place("OUT"), place("FIGURE"))

@@ -9,12 +9,12 @@ worth is seen in the later half of them: `later` is a stream that took in the ea
 are paired, with their standard errors.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import FOLDER, METHODS, STORES, run_study, whole
 from benchmarks.fusion_study.stores import Store, load_stores
 from trimtab import Task, make_method
 
@@ -50,9 +50,10 @@ def difference(frozen: NDArray[np.bool_], online: NDArray[np.bool_]) -> str:
 
 
 def main(folder: Path, methods: list[str], judged: int, seeds: int, wanted: list[str]) -> None:
+    stores = load_stores(folder, wanted)
     print("| store | method | zero-shot | `read` | alone | `predict` | online | predict - online", end="")
     print(" | later half: predict - online | later - online |\n|---|---|---|---|---|---|---|---|---|---|")
-    for store in load_stores(folder, wanted):
+    for store in stores:
         for method in methods:
             found = np.stack([right(store, method, judged, seed) for seed in range(seeds)], axis=1)  # (6, seeds, n)
             accuracies = " | ".join(f"{100 * part.mean():.1f}" for part in found[:LATER])
@@ -66,5 +67,4 @@ def main(folder: Path, methods: list[str], judged: int, seeds: int, wanted: list
 
 
 if __name__ == "__main__":
-    _, place, names, number, count, *stores = sys.argv
-    main(Path(place), names.split(","), int(number), int(count), stores)
+    run_study(main, __doc__, FOLDER, METHODS, whole("JUDGED"), whole("SEEDS"), STORES)

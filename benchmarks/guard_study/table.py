@@ -9,12 +9,13 @@ is below the bar without an attack, too, its cells are counted apart: no guard a
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.command_line import Argument, run_study
+from benchmarks.guard_study.attacks import written_in
 from trimtab.study.attack.trial import CLEAN, Outcome, Trials
 
 ERRORS = 2  # standard errors, from which on a shortfall is no noise
@@ -23,7 +24,7 @@ ERRORS = 2  # standard errors, from which on a shortfall is no noise
 def read(folders: list[Path]) -> dict[str, list[Trials]]:
     """Method -> its trials, one per store."""
     found: dict[str, list[Trials]] = {}
-    for path in sorted(path for folder in folders for path in folder.glob("*.json")):
+    for path in sorted(path for folder in folders for path in written_in(folder)):
         data: dict[str, Any] = json.loads(path.read_text())
         trials = Trials(data["store"], data["zero_shot"], tuple(Outcome(**outcome) for outcome in data["outcomes"]))
         for method in dict.fromkeys(outcome.method for outcome in trials.outcomes):
@@ -66,6 +67,10 @@ def _told(outcomes: list[Outcome]) -> str:
     return ", ".join(f"{o.store} {o.attack} ({o.short:.1f} ± {o.error:.1f})" for o in outcomes) or "none"
 
 
-if __name__ == "__main__":
-    for name, trials in read([Path(folder) for folder in sys.argv[1:]]).items():
+def main(folders: list[Path]) -> None:
+    for name, trials in read(folders).items():
         show(name, trials)
+
+
+if __name__ == "__main__":
+    run_study(main, __doc__, Argument("OUT", Path, many="+"))

@@ -6,12 +6,12 @@ Real mixtures: images of another store of the same encoder among a store's own; 
 task does not know. MEASURED WITH LABELS; the scores use none. Prints Markdown.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import FOLDER, run_study, whole
 from benchmarks.fusion_study.stores import Store, load_stores
 from trimtab.engine.equations import softmax
 
@@ -82,6 +82,7 @@ def mixed(store: Store, other: Store, seed: int) -> tuple[Array, Array, float, N
 
 
 def main(folder: Path, seeds: int) -> None:
+    load_stores(folder, [name for pair in MIXTURES for name in pair])  # all of them are needed
     stores = {store.name: store for store in load_stores(folder)}
     print(
         "| known + unknown | "
@@ -96,4 +97,4 @@ def main(folder: Path, seeds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    run_study(main, __doc__, FOLDER, whole("SEEDS"))

@@ -11,7 +11,6 @@ chance. Windows that differ by less than two images are left out.
 Then the twins: of each store the two classes whose windows look most alike to the text, one right and one wrong.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,12 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.command_line import FOLDER, STORES, method_name, run_study, whole
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.guard_study.windows import played
 from trimtab import Guard, Task, make_method
 from trimtab.engine.equations import softmax
+from trimtab.errors import TrimtabError
 
 WINDOW, AFTER, ORDERS = 100, 200, ("class-sorted", "dirichlet")
 CONFIDENCE = 0.4  # the text's mean confidence, to which its scale is set
@@ -101,6 +102,8 @@ def twins(store: Store) -> str:
 
 def main(folder: Path, method: str, seeds: int, wanted: list[str]) -> None:
     stores = list(load_stores(folder, wanted))
+    if len(stores) < 2:
+        raise TrimtabError(f"The oracle learns from other stores than the one it is asked about; give two of {folder}.")
     found = [windows(store, method, seeds) for store in stores]
     print("| store | windows | below zero-shot | AUROC of the oracle, store left out | twins |\n|---|---|---|---|---|")
     for left_out, (store, (seen, harmful)) in enumerate(zip(stores, found, strict=True)):
@@ -114,5 +117,4 @@ def main(folder: Path, method: str, seeds: int, wanted: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    _, place, name, count, *names = sys.argv
-    main(Path(place), name, int(count), names)
+    run_study(main, __doc__, FOLDER, method_name(), whole("SEEDS"), STORES)

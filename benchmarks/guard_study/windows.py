@@ -9,14 +9,14 @@ A `drift` order is two halves of the images, the second under other features: ev
 store that is its first classes.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.command_line import FOLDER, METHODS, STORES, run_study, whole, words
 from benchmarks.fusion_study.stores import Store, load_stores
-from benchmarks.fusion_study.streams import arranged
+from benchmarks.fusion_study.streams import ORDERS, arranged
 from trimtab import Guard, Task, make_method
 from trimtab.study.attack.crafting import Victim, poisoned
 
@@ -63,8 +63,9 @@ def worst(differences: list[NDArray[np.float64]]) -> float:
 
 
 def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted: list[str]) -> None:
+    stores = load_stores(folder, wanted)
     print("| store | order | method | zero-shot | gain | least gain of any 500 |\n|---|---|---|---|---|---|")
-    for store in load_stores(folder, wanted):
+    for store in stores:
         for order in orders:
             for method in methods:
                 cells = []
@@ -78,5 +79,4 @@ def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted
 
 
 if __name__ == "__main__":
-    _, place, names, order_names, count, *stores = sys.argv
-    main(Path(place), names.split(","), order_names.split(","), int(count), stores)
+    run_study(main, __doc__, FOLDER, METHODS, words("ORDERS", (*ORDERS, *SHUFFLED)), whole("SEEDS"), STORES)

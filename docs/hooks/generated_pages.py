@@ -115,7 +115,10 @@ def methods() -> str:
     sections += ["## Finding and making them", *map(directive, ("trimtab.list_methods", "trimtab.make_method"))]
     sections += [directive("trimtab.preset"), "## What every method is"]
     sections += map(directive, (f"trimtab.methods.base.{name}" for name in ("Method", "CacheMethod", "WeighedMethod")))
-    sections += [directive("trimtab.methods.three_caches.ThreeCacheMethod.paper"), directive("trimtab.check_method")]
+    sections += [
+        directive("trimtab.methods.three_cache_method.ThreeCacheMethod.paper"),
+        directive("trimtab.check_method"),
+    ]
     return "\n\n".join(sections) + "\n"
 
 

@@ -281,8 +281,8 @@ class Stream(Learner):
         self._take(found["arrays"], found["note"])
 
     def fusion_report(self) -> dict[str, Any]:
-        """How the parts are being weighed."""
-        return self.fusion.report()
+        """How the parts are being weighed; and as `level`, of a method that levels names, how far it does: 0 to 0.5."""
+        return {**self.fusion.report(), **self.state.report()}
 
     def save(self, path: str | Path) -> None:
         """Write what was learned to a file; an older file stays whole if anything goes wrong."""

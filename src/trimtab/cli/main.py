@@ -1,11 +1,9 @@
 """`trimtab`: collects the verbs and turns user errors into one sentence."""
 
-import errno
 import functools
 import importlib
 import inspect
 import logging
-import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 import trimtab
+from trimtab.cli.complaints import WRONG_USE, complain, sentence_of
 from trimtab.cli.log import show_log, show_more_log
 from trimtab.cli.options import Verbose
 from trimtab.cli.streams import flush_streams, prepare_streams, reader_has_left
-from trimtab.errors import TrimtabError
 from trimtab.interrupts import Interrupts
 
 _log = logging.getLogger(__name__)
@@ -50,14 +48,7 @@ VERBS: tuple[str, ...] = (
 
 GROUPS = ("learn",)  # verbs that have verbs of their own: a function that makes them
 
-# Packages that only some verbs need, and the extra that brings them.
-EXTRAS = {
-    "matplotlib": "plots",
-    **dict.fromkeys(("fastapi", "uvicorn", "prometheus_client", "jinja2", "python_multipart", "starlette"), "serve"),
-    **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl", "msgspec"), "bench"),
-}
-
-IN_PART, WRONG_USE, INTERRUPTED = 1, 2, 130
+IN_PART, INTERRUPTED = 1, 130
 INTERRUPTION = "Interrupted; finished work is kept. Run the same command again to continue."
 
 EXIT_CODES = """\b
@@ -107,52 +98,23 @@ def _exit_code(interrupts: Interrupts) -> int | str | None:
         _say(INTERRUPTION)
         return INTERRUPTED
     except Exception as error:
-        sentence = _sentence(error)
+        sentence = sentence_of(error)
         if sentence is None and interrupts.heard:
             _say(INTERRUPTION)
             return INTERRUPTED
         if sentence is None:
             raise
         _log.debug("the error below was raised here", exc_info=True)
-        _complain(sentence)
+        complain(sentence)
         return WRONG_USE
     return 0
-
-
-def _sentence(error: Exception) -> str | None:
-    """What a user needs to know of an error; None for a bug, which is shown as one.
-
-    Verbs say more precisely what cannot be read or written; this is for what they did not foresee.
-    """
-    match error:
-        case TrimtabError():
-            return str(error)
-        case ModuleNotFoundError() if (package := (error.name or "").split(".")[0]) in EXTRAS:
-            return f"This needs the package {package}; run: pip install 'trimtab[{EXTRAS[package]}]'"
-        case OSError(filename=str() | bytes() as path):
-            return f"{os.fsdecode(error.filename2 or path)} cannot be read or written: {error.strerror}."
-        case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EFBIG | errno.EIO | errno.EROFS):
-            return f"The output cannot be written: {error.strerror}."
-        case MemoryError():
-            return "There is not enough memory for this; ask for less at once, such as fewer views or a smaller batch."
-        case UnicodeEncodeError() if "\udc80" <= error.object[error.start] <= "\udcff":
-            return f"{error.object!a} is not UTF-8; write it in UTF-8."
-    return None
 
 
 def _after_lost_output(reason: OSError) -> int:
     if reader_has_left(reason):
         return IN_PART
-    _complain(f"The output cannot be written: {reason.strerror}.")
+    complain(f"The output cannot be written: {reason.strerror}.")
     return WRONG_USE
-
-
-def _complain(sentence: str) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-
-    with suppress(OSError):  # standard error may be as full as the disk
-        Console(stderr=True, highlight=False).print(f"[bold red]trimtab:[/] {escape(sentence)}", soft_wrap=True)
 
 
 def _say(sentence: str) -> None:

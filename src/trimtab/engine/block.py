@@ -6,75 +6,20 @@ with one matrix product. The images are then walked one at a time.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
-from trimtab.engine.compiled import njit
 from trimtab.engine.equations import confident_views, entropy, softmax
-from trimtab.engine.kernels import best_of, row_entropies, softmax_in_place
+from trimtab.engine.kernels import row_entropies
 from trimtab.engine.once import once
 from trimtab.engine.products import dot, row_products
+from trimtab.engine.under_text import Temper, UnderText, scaled_softmax
 from trimtab.task import Task
 
 Query = Literal["plain", "confident_mean"]
-
-
-class Level(Protocol):
-    """What puts names that speak louder than others on one level: `engine.leveling.TextLevel`."""
-
-    gains: Array  # (C,)
-    offsets: Array  # (C,)
-
-    @property
-    def is_even(self) -> bool:
-        """Whether all names speak as they are."""
-
-    def put_right(self, cosines: Array) -> None:
-        """Level cosines (..., C), in place."""
-
-    def pulled_back(self, slopes: Array) -> Array:
-        """Slopes (..., C) along leveled cosines as slopes along the cosines themselves."""
-
-
-class Temper(Protocol):
-    """What finds the logit scale of each image: `engine.temper.TextTemper`."""
-
-    @property
-    def level(self) -> Level:
-        """How loudly the names speak."""
-
-    def scales(self, cosines: Array, counted: NDArray[np.bool_] | None) -> tuple[Array, Doubles]:
-        """(B, C) -> (B,): the logit scales, each from the images before; (B, 3): the figures after each.
-
-        Only images that are `counted` (B,) say anything about those after them; None: all do.
-        """
-
-
-class _UnderText(NamedTuple):
-    """What the text says of a block: of every view, and of the plain ones."""
-
-    view_logits: Array  # (B, V, C)
-    scales: Array  # (B,): the logit scales
-    tempered: Doubles  # (B, 3): what a temper knows after each image
-    logits: Array  # (B, C), and from here on of the plain views
-    probabilities: Array  # (B, C)
-    entropies: Array  # (B,)
-    labels: NDArray[np.intp]  # (B,)
-
-
-@njit(nogil=True)
-def scaled_softmax(cosines: Array, scales: Array, out: Array, entropies: Array, best: NDArray[np.intp]) -> None:
-    """Multiply each image's cosines (B, V, C) by its scale, in place: logits. Written: the softmax (B, C) of the first
-    view's, its entropy (B,) and its likeliest class (B,).
-    """
-    for image in range(len(cosines)):
-        cosines[image] *= scales[image]
-        out[image] = cosines[image, 0]
-        entropies[image] = softmax_in_place(out[image])
-        best[image] = best_of(cosines[image, 0])
 
 
 @dataclass(eq=False)
@@ -126,7 +71,7 @@ class Block:
             self._cosines = cosines.reshape(1, 1, -1).copy()
 
     @once
-    def _under_text(self) -> "_UnderText":
+    def _under_text(self) -> UnderText:
         """All that the text says of the plain views, in one pass."""
         cosines, count = self._cosines, len(self)
         if self.temper is None:
@@ -141,7 +86,7 @@ class Block:
         if self._one_view:  # all at once: at a step, looking up one after the other costs more than to compute them
             vars(self).update(logits=logits, probabilities=probabilities, entropies=entropies, labels=labels)
             vars(self).update(vote=probabilities, vote_entropies=entropies, vote_labels=labels)
-        return _UnderText(cosines, scales, after, logits, probabilities, entropies, labels)
+        return UnderText(cosines, scales, after, logits, probabilities, entropies, labels)
 
     @property
     def view_logits(self) -> Array:

@@ -34,7 +34,7 @@ def _take_in(mean: Array, moved: Floats, share: np.float32, lengths: Array, unit
         squared = np.float32(0)
         for k in range(len(row)):
             row[k] += (target[k] - row[k]) * share
-        for k in range(len(row)):  # a sum in a loop that writes nothing: see `kernels.softmax_into`
+        for k in range(len(row)):  # a sum in a loop that writes nothing: see `kernels.softmax_in_place`
             squared += row[k] * row[k]
         lengths[c] = np.sqrt(squared)
         for k in range(len(row)):

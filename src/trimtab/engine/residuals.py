@@ -162,7 +162,7 @@ def _stepped_rows(
         squared = zero
         for k in range(len(row)):
             row[k] = length * unit[k] - learning_rate * gradient[k] / (abs(gradient[k]) + eps)  # Eq. 6: x + R
-        for k in range(len(row)):  # a sum in a loop that writes nothing: see `kernels.softmax_into`
+        for k in range(len(row)):  # a sum in a loop that writes nothing: see `kernels.softmax_in_place`
             squared += row[k] * row[k]
         if squared > zero:
             inverse = units.dtype.type(1) / np.sqrt(squared)

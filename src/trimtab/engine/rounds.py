@@ -19,9 +19,7 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, exp
 
 FIRST_CONFIDENCE, MOST_CONFIDENCE = 0.55, 0.9  # the text's mean confidence in the posteriors: at first, and at most
-HABIT = (
-    2.0  # share of the text's habit that is taken off, per share of images that text and discriminant name otherwise
-)
+HABIT = 2.0  # share of the text's habit taken off, per share of images that text and discriminant name otherwise
 MOST_KAPPA = 1e4
 STRETCH = 256  # images at once
 FEW = 256  # images to find the text's mean confidence on

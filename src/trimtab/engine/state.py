@@ -115,6 +115,14 @@ class State:
             if hasattr(part, "take_stock"):
                 part.take_stock()
 
+    def report(self) -> dict[str, float]:
+        """What the parts have found from the stream that people should see, by name."""
+        found: dict[str, float] = {}
+        for _, part in self._parts():
+            if isinstance(part, State):
+                found |= part.report()
+        return found
+
     def forget(self, positions: NDArray[np.int64]) -> int | None:
         """Let go of the items that came from these images; how many there were, None if no part can tell."""
         counts = [part.forget(positions) for _, part in self._parts() if hasattr(part, "forget")]

@@ -40,7 +40,7 @@ NEW_OF_METHOD = {
 # Arrays that have another place at their end, by the end of their names.
 TEMPER = ".temper.figures"  # how sure the text is at the scale that the task states (engine/temper.py)
 WINDOW = ".health.window"  # whether an answer was taken back (guard/health.py): none was
-DETAILS = "guard.details"  # how far images were from their neighbors (guard/admission.py): not told
+DETAILS = "guard.details"  # how far images were from their neighbors (guard/judging.py): not told
 # The same as a figure, a difference of cosines: as high as can be for the last images, so that nothing is far until
 # half of them are new ones, and as low as can be for those learned, of which none was.
 ALONE = (".admission.window", ".admission.medians")

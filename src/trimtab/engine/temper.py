@@ -81,6 +81,10 @@ class TextTemper(OwnArrays):
         """Find the names' level anew."""
         self.level.take_stock()
 
+    def report(self) -> dict[str, float]:
+        """How far names are put on one level, if they may be: 0, as they are, to `leveling.MOST`."""
+        return {"level": float(self.level.share[0])} if self._level_names else {}
+
     def _level(self, block: Block, first: int, last: int) -> None:
         """Let the images first..last of a block count for the names' level."""
         if self._level_names:

@@ -20,10 +20,7 @@ def import_npz(path: str | Path, out: str | Path | None = None, **details: Any) 
     `domains` (or `domain` numbers with `domain_names`). `details` go to `write_arrays`.
     """
     source = arguments.place("path", path)
-    arrays = _read_npz(source)
-    missing = [name for name in ("features", "text", "class_names") if name not in arrays]
-    if missing:
-        raise TrimtabError(f"{source} has no array {missing[0]!r}; it holds {', '.join(sorted(arrays)) or 'nothing'}.")
+    arrays = read_npz(source, "features", "text", "class_names")
     domains = arrays.get("domains")
     if domains is None and "domain" in arrays and "domain_names" in arrays:
         domains = _named_domains(source, arrays["domain"], arrays["domain_names"])
@@ -50,7 +47,16 @@ def _named_domains(source: Path, numbers: NDArray[Any], names: NDArray[Any]) -> 
     return names[known]
 
 
-def _read_npz(path: Path) -> Mapping[str, NDArray[Any]]:
+def read_npz(path: Path, *needed: str) -> Mapping[str, NDArray[Any]]:
+    """Every array of a file, by name; a file that lacks one of the needed ones is refused."""
+    arrays = _read(path)
+    missing = [name for name in needed if name not in arrays]
+    if missing:
+        raise TrimtabError(f"{path} has no array {missing[0]!r}; it holds {', '.join(sorted(arrays)) or 'nothing'}.")
+    return arrays
+
+
+def _read(path: Path) -> Mapping[str, NDArray[Any]]:
     try:
         if path.exists() and not zipfile.is_zipfile(path):
             raise TrimtabError(f"{path} is not an .npz file: cut off, or of another kind; write it with numpy.savez.")

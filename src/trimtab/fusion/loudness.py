@@ -2,8 +2,9 @@
 
 Weights without labels make the parts speak with equal force, which is good for the answer and says nothing about how
 often it is right. Whoever knows how sure answers should be on average (`Block.sure`: the text at the scale that came
-with the encoder; Keel knows more) gives this here: the product is raised to a power, the same for all classes, that
-makes its mean confidence over the last images just that. No label changes, and no label is used.
+with the encoder; where halves of it are asked, engine/halves.py, these know more) gives this here: the product is
+raised to a power, the same for all classes, that makes its mean confidence over the last images just that. No label
+changes, and no label is used.
 """
 
 import numpy as np

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.compiled import code_for, njit
-from trimtab.guard.admission import JUDGED, LEARNED
 from trimtab.guard.book import Book
+from trimtab.guard.judging import JUDGED, LEARNED
 
 
 class Before:

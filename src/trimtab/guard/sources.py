@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from trimtab import arguments
 from trimtab.errors import TrimtabError
-from trimtab.guard.admission import NO_SOURCE
 
+NO_SOURCE = -1
 NOBODY = np.full(1, NO_SOURCE, np.int64)  # who sent the image of most steps
 
 

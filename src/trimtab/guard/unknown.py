@@ -10,7 +10,7 @@ threshold lies FAR such deviations below. That calls a few percent of the known 
 import numpy as np
 
 from trimtab.engine.arrays import Arrays, Doubles
-from trimtab.guard.admission import HIGHEST, MEAN
+from trimtab.guard.figures import HIGHEST, MEAN
 
 WINDOW = 512  # images whose scores are kept
 LEAST = 64  # images before anything is called unknown

@@ -13,34 +13,18 @@ from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.equations import softmax
 from trimtab.engine.kernels import best_of, highest_of
 from trimtab.errors import TrimtabError
-from trimtab.guard.admission import (
-    APART,
-    BEYOND,
-    CLOSER,
-    DIARY,
-    HELD,
-    JUDGED,
-    JUDGED_FIELDS,
-    LEARNS,
-    NEAREST,
-    NEIGHBOR,
-    NO_SOURCE,
-    NOBODY,
-    PLACE,
-    SENDER,
-    TO_TEXT,
-    Admission,
-    Verdict,
-    figures_of,
-)
+from trimtab.guard.admission import DIARY, HELD, JUDGED_FIELDS, Admission
 from trimtab.guard.before import Before
 from trimtab.guard.book import Book
+from trimtab.guard.figures import figures_of
 from trimtab.guard.health import AGREED, ANSWER, NOTED_FIELDS, TEXT, Health, HealthReport, note
+from trimtab.guard.judging import CLOSER, JUDGED, LEARNS, NEIGHBOR, PLACE, SENDER
 from trimtab.guard.neighbors import Neighbors
 from trimtab.guard.rules import Guard
 from trimtab.guard.runs import Runs, Tables, speaks_against, take_in
-from trimtab.guard.sources import source_number
+from trimtab.guard.sources import NO_SOURCE, source_number
 from trimtab.guard.unknown import Unknown
+from trimtab.guard.verdicts import APART, BEYOND, NEAREST, TO_TEXT, Verdict
 from trimtab.task import Task
 
 _log = logging.getLogger(__name__)
@@ -50,6 +34,7 @@ LOG = 32768  # images learned whose sources are kept
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
 
 NAMES = ("verdicts", "details", "taken_back", "sources", "counts", "events")  # the watch's own arrays
+NO_IMAGES = np.zeros(0, np.int64)
 NO_DOUBT: Doubles = np.zeros(1)  # about a single image
 # Places in the array of events.
 RESTARTS, CONTRADICTED, LOGGED, FALLEN, SINCE, FALLS, RETURNS = range(7)
@@ -192,7 +177,7 @@ class Watch:
 
     def strange_by_now(self, seen: int) -> NDArray[np.int64]:
         """The positions of images that were learned and would not be now, as was just judged; each is told once."""
-        return self.admission.newly_strange(self.verdicts, seen) if self.admission.untold else NOBODY
+        return self.admission.newly_strange(self.verdicts, seen) if self.admission.untold else NO_IMAGES
 
     def contradicted(self, bank: Bank, seen: int) -> NDArray[np.bool_] | None:
         """Of a bank's items those that their neighbors contradict; at each look back a few classes are asked, in turn.

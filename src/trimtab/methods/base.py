@@ -204,9 +204,8 @@ class WeighedMethod(Method):
         super().__post_init__()
         if isinstance(self.fusion, list):
             object.__setattr__(self, "fusion", tuple(self.fusion))
-        new_fusion(
-            self.fusion, self.parts, classes=2, weighed=self.weighed
-        )  # refuses weights that do not fit now rather than at the start
+        # Weights that do not fit are refused now rather than at the start.
+        new_fusion(self.fusion, self.parts, classes=2, weighed=self.weighed)
 
     def new_fusion(self, task: Task) -> Fusion:
         """What makes one prediction of the parts."""

@@ -131,10 +131,8 @@ class Keel(CacheMethod, WeighedMethod):
     def step(self, image: Image, state: KeelState) -> dict[str, Array]:
         """MCP's step, then the memory's word, which is always that of the images before."""
         parts = self.mcp.step(image, state.mcp)
-        row = slice(image.row, image.row + 1)
-        parts["whitened"] = self._learned(image.block, row, {name: part[None] for name, part in parts.items()}, state)[
-            0
-        ]
+        row, rows = slice(image.row, image.row + 1), {name: part[None] for name, part in parts.items()}
+        parts["whitened"] = self._learned(image.block, row, rows, state)[0]
         return parts
 
     def walk(self, block: Block, state: KeelState, learned: NDArray[np.bool_]) -> dict[str, Array] | None:

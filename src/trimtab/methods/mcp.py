@@ -34,7 +34,8 @@ from trimtab.engine.wide import WideBank
 from trimtab.engine.wide_readouts import WideMeanProducts, WideNegativePenalties
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
-from trimtab.methods.three_caches import AFFINITIES, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.three_cache_method import AFFINITIES, ThreeCacheMethod, released_affinity
+from trimtab.methods.three_caches import ThreeCaches
 from trimtab.methods.three_caches_walk import Figures, looks_of, prototype_and_retrieval, walk
 from trimtab.task import Task
 
@@ -71,7 +72,8 @@ class MCP(ThreeCacheMethod):
 
     def new_state(self, task: Task) -> MCPState:
         """Empty caches beside the text prototypes."""
-        return MCPState(self.new_temper(task), self.new_caches(task), PrototypeStrength(), self.new_halves(task))
+        caches = ThreeCaches.empty(self, task)
+        return MCPState(self.new_temper(task), caches, PrototypeStrength(), self.new_halves(task))
 
     def step(self, image: Image, state: MCPState) -> dict[str, Array]:
         """Take in the image and predict it; then it tells how sure answers should be."""

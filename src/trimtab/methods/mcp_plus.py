@@ -47,18 +47,10 @@ from trimtab.engine.wide import WideBank
 from trimtab.fusion.strength import PrototypeStrength
 from trimtab.methods.facts import CACHE, MethodInfo, Released
 from trimtab.methods.joint_loss import CONTRAST_FLOOR
-from trimtab.methods.mcp_plus_walk import (
-    SAME,
-    Step,
-    follow,
-    names_of,
-    parts_for,
-    prototyped_by,
-    room_for,
-    stretches,
-    walk,
-)
-from trimtab.methods.three_caches import PAPER_FORM, ThreeCacheMethod, ThreeCaches, released_affinity
+from trimtab.methods.mcp_plus_step import SAME, Step
+from trimtab.methods.mcp_plus_walk import follow, names_of, parts_for, prototyped_by, room_for, stretches, walk
+from trimtab.methods.three_cache_method import PAPER_FORM, ThreeCacheMethod, released_affinity
+from trimtab.methods.three_caches import ThreeCaches
 from trimtab.methods.three_caches_walk import Figures, looks_of
 from trimtab.task import Task
 
@@ -158,7 +150,7 @@ class MCPPlus(ThreeCacheMethod):
 
     def new_state(self, task: Task) -> MCPPlusState:
         """Empty caches, no prototypes yet."""
-        caches = self.new_caches(task)
+        caches = ThreeCaches.empty(self, task)
         bank = caches.bank
         return MCPPlusState(
             temper=self.new_temper(task),

@@ -59,12 +59,6 @@ class Trials:
         wanted = (method, attack, guarded)
         return next(o.accuracy for o in self.outcomes if (o.method, o.attack, o.guarded) == wanted)
 
-    def gain_kept(self, method: str, attack: str, guarded: bool) -> float:
-        """The share of the clean gain, without a guard, that is left under an attack; not a number without a gain."""
-        gain = self.accuracy(method, CLEAN, guarded=False) - self.zero_shot
-        left = self.accuracy(method, attack, guarded) - self.zero_shot
-        return left / gain if gain > 0 else float("nan")
-
 
 def try_attacks(
     name: str,

@@ -3,19 +3,13 @@
 from trimtab.study.tables.ablation import ablation_data, ablation_table
 from trimtab.study.tables.accuracy import accuracy_table
 from trimtab.study.tables.attack import attack_table
+from trimtab.study.tables.changes import changed_images, side_by_side_data, side_by_side_tables
 from trimtab.study.tables.data import comparison_data, report_data
 from trimtab.study.tables.details import cost_table, quality_table, report_tables
 from trimtab.study.tables.groups import Group, groups_of
 from trimtab.study.tables.latex import latex
 from trimtab.study.tables.published import PUBLISHED, misprints
-from trimtab.study.tables.side_by_side import (
-    SideBySide,
-    changed_images,
-    read_side,
-    side_by_side,
-    side_by_side_data,
-    side_by_side_tables,
-)
+from trimtab.study.tables.side_by_side import SideBySide, read_side, side_by_side
 from trimtab.study.tables.significance import Comparison, compare, mcnemar
 from trimtab.study.tables.table import Cell, Row, Table
 from trimtab.study.tables.text import markdown, print_tables
