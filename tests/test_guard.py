@@ -169,6 +169,26 @@ def test_starting_over_forgets_what_was_heard_among_crafted_images(cones):
     assert stream.watch.admission.counts[GAPLESS] < 512
 
 
+@pytest.mark.parametrize("cameras", [1, 2, 3])
+def test_few_sources_have_equal_shares_once_it_shows_that_there_are_no_others(cones, cameras):
+    task, images, _ = cones
+    stream = MCP().start(task, Guard(quota=0.25, duplicates=0.0, strange=0.0, gap=0.0))
+    stream.run(images[:380], sources=[f"camera {k % cameras}" for k in range(380)])
+    until = 64 * cameras
+    assert verdicts(stream)[:256] == [Verdict.LEARNED] * until + [Verdict.QUOTA] * (256 - until)
+    assert verdicts(stream)[256:380] == [Verdict.LEARNED] * 124
+
+
+def test_one_source_among_unnamed_images_keeps_its_quota(cones):
+    task, images, _ = cones
+    stream = MCP().start(task, Guard(quota=0.25, duplicates=0.0, strange=0.0, gap=0.0))
+    stream.run(images[:400], sources=[None if k % 4 == 0 else "mallory" for k in range(400)])
+    learned = np.array(verdicts(stream)[:400]) == Verdict.LEARNED
+    from_mallory = np.arange(400) % 4 != 0
+    assert learned[~from_mallory].all()
+    assert 64 <= (learned & from_mallory)[144:400].sum() <= 65
+
+
 def test_a_source_has_a_quota_and_can_be_forgotten(cones):
     task, images, _ = cones
     stream = MCP().start(task, Guard(quota=0.1))

@@ -20,7 +20,7 @@ from trimtab.guard.verdicts import Verdict
 
 HELD = 128  # images that others are compared with: the last that were no duplicates, learned or not
 WINDOW = 128  # images that the medians speak of
-ORIGINS = 256  # images learned whose sources are counted for a quota
+ORIGINS = 256  # images, learned or held back by a quota, whose sources are counted for it
 RECORD = 2048  # images learned whose figures are kept, to be judged again later
 DIARY = 2048  # images whose verdicts are kept
 
@@ -29,7 +29,7 @@ JUDGED_FIELDS = [
     ("window", np.float64, (WINDOW, 5)),  # HIGHEST, MEAN, SPREAD, NEARNESS, ALONE of the last images
     ("medians", np.float64, (2, 5)),  # of the window: medians, and median absolute deviations
     ("record", np.float64, (RECORD, 3)),  # HIGHEST, MEAN, ALONE of the last images learned
-    ("origins", np.int64, ORIGINS),  # the sources of the last images learned
+    ("origins", np.int64, ORIGINS),  # the sources of the last images learned, among those that a quota held back
     ("counts", np.int64, 3),
     ("verdicts", np.int8, DIARY),  # of the last images, a ring; as are the next
     ("details", np.float64, (DIARY, 4)),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from trimtab.engine.compiled import code_for, njit
 from trimtab.guard.book import Book
 from trimtab.guard.judging import JUDGED, LEARNED
+from trimtab.guard.verdicts import QUOTA
 
 
 class Before:
@@ -45,7 +46,7 @@ def _copy_judged(source: Book, target: Book, first: int, count: int) -> None:
     judged, learned = old["counts"][JUDGED], old["counts"][LEARNED]
     _copy_ring(old["window"], new["window"], judged, count)
     _copy_ring(old["record"], new["record"], learned, count)
-    _copy_ring(old["origins"], new["origins"], learned, count)
+    _copy_ring(old["origins"], new["origins"], learned + old["by_verdict"][QUOTA], count)
     _copy_ring(old["verdicts"], new["verdicts"], first, count)
     _copy_ring(old["details"], new["details"], first, count)
     new["medians"][:] = old["medians"]

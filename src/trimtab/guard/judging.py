@@ -29,7 +29,7 @@ from trimtab.fusion.loops import total_of
 from trimtab.guard.book import Book
 from trimtab.guard.figures import ALONE, COMPARED, DEVIATION, HIGHEST, MEAN, NEARNESS, SPREAD, write_figures
 from trimtab.guard.medians import LAST, renew_medians
-from trimtab.guard.sources import NO_SOURCE
+from trimtab.guard.quota import is_over, take_turn
 from trimtab.guard.verdicts import (
     APART,
     BEYOND,
@@ -125,9 +125,10 @@ def judge(
                     details[where] = max(details[where], (figures[k] - medians[0, k]) / max(deviation, 1e-9))
                 if details[BEYOND] > strange or details[APART] > CLOSER * strange:
                     verdict = STRANGE
-            named = quota > 0 and verdict == TO_LEARN and sources[image] != NO_SOURCE
-            if named and (origins == sources[image]).sum() >= quota * len(origins):
-                verdict = QUOTA
+            if verdict == TO_LEARN:
+                turn = counts[LEARNED] + by_verdict[QUOTA]
+                verdict = QUOTA if is_over(origins, turn, sources[image], quota) else TO_LEARN
+                take_turn(origins, turn, sources[image], verdict == TO_LEARN)
             place = counts[JUDGED] % size
             found[PLACE, image] = place
             arrived[counts[JUDGED] - before] = image
@@ -145,7 +146,6 @@ def judge(
             entry = record[counts[LEARNED] % len(record)]
             entry[0], entry[1] = figures[HIGHEST], figures[MEAN]
             entry[2] = figures[ALONE] if kept >= RENEWED else 0.0  # among few, neighbors are far, and say too little
-            origins[counts[LEARNED] % len(origins)] = sources[image]
             counts[LEARNED] += 1
         learned[image] = found[LEARNS, image] = verdict == TO_LEARN
         found[SENDER, image] = sources[image]

@@ -40,7 +40,8 @@ class Guard:
         0.25,
         least=0,
         most=1,
-        about="Most of the last 256 images learned that may come from one named source, as a share; 0: off.",
+        about="Share of the last 256 images without other objections that may be learned from one named source; where "
+        "all came from fewer sources, an equal share; 0: off.",
     )
     contradicted: float = number(
         3,
