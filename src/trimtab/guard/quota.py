@@ -1,8 +1,8 @@
 """Quota: how much of what is learned may come from one source.
 
-Counted are the last images to which nothing else was objected, learned or held back, in a ring of who sent them. So what
-a source has sent too much of is forgotten in time. Where all of these came from few named sources, each may have an equal
-share of them: a quarter each of one camera's images, or of two, would teach nothing to anybody.
+Counted are the last images to which nothing else was objected, learned or held back, in a ring of who sent them. So
+what a source has sent too much of is forgotten in time. Where all of these came from few named sources, each may have
+an equal share: a quarter of one camera's images, where there is no other, is a guard against nobody.
 """
 
 import numpy as np

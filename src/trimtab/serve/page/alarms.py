@@ -78,8 +78,8 @@ def _held_back(health: Mapping[str, Any], history: Mapping[str, Any]) -> list[Al
         return []
     reason = max(counts, key=counts.__getitem__)
     advice = (
-        " A quota is for streams of many sources: where few are named, each reaches it in the first images. Name none, or "
-        "make the stream with guard_parameters = {quota = 0}."
+        " A quota is for streams of many sources: where few are named, each reaches it in the first images. Name none, "
+        "or make the stream with guard_parameters = {quota = 0}."
     )
     text = f"Guards held most of the latest images back. The most common reason so far: {REFUSED.get(reason, reason)}."
     return [Alarm("bad", "Hardly anything is learned", text + advice * (reason == "quota"))]
