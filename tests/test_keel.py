@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
-from oracle.keel import folded, run_whitened
+from oracle.keel import Fit, folded, run_whitened
 from trimtab import MCP, Keel, Stream, Task, TrimtabError
 from trimtab.engine.equations import softmax
 from trimtab.engine.few_classes import across, gathered
@@ -12,7 +12,7 @@ from trimtab.engine.roots import times_inverse
 from trimtab.engine.stretches import Stretches, unfolded
 from trimtab.engine.stretches import folded as narrowed
 from trimtab.engine.whitened import _next_fit
-from trimtab.engine.whitening import fit_classes
+from trimtab.engine.whitening import NO_ANSWER, fit_classes
 from trimtab.study.metrics import score
 
 TEMPERED = MCP()  # the MCP inside Keel, which finds its logit scale
@@ -63,7 +63,7 @@ def test_wide_features_are_folded():
     narrow = np.array([folded(x, 320) for x in memory.astype(np.float64)], np.float32)
     seen = Stretches(memory, text).seen(400)
     np.testing.assert_allclose(seen.images, narrow, atol=1e-6)
-    found = fit_classes(seen, 1.5)
+    found = fit_classes(seen, 1.5, np.full(400, NO_ANSWER))
     scores, plain = memory @ unfolded(found.weights, 1300).T, narrow @ found.weights.T
     assert np.ptp(plain, axis=1).max() > 1, "the memory must have something to say"
     np.testing.assert_allclose(scores, plain, atol=1e-3)
@@ -100,6 +100,43 @@ def test_products_by_pieces_are_products(classes, images):
     root = np.tril(rng.normal(size=(330, 330))).astype(np.float32)
     expected = rows.astype(np.float64) @ root.T.astype(np.float64) @ root.astype(np.float64)
     np.testing.assert_allclose(times_inverse(rows, root), expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("images", [60, 400])
+def test_a_human_answer_is_believed_as_in_the_plain_twin(clip_like, images):
+    task, features, labels = clip_like
+    memory, rng = features[:images].reshape(images, -1), np.random.default_rng(3)
+    told = {int(row): int(labels[row]) for row in rng.permutation(images)[:30]}
+    answers = np.full(images, NO_ANSWER)
+    answers[list(told)] = list(told.values())
+    found = fit_classes(Stretches(memory, task.text_prototypes).seen(images), 1.5, answers)
+    twin = Fit(memory.astype(np.float64), task.text_prototypes.astype(np.float64), 1.5, told)
+    new = features[400:450].reshape(50, -1)
+    expected = np.array([twin.scores(x) for x in new.astype(np.float64)])
+    untold = Fit(memory.astype(np.float64), task.text_prototypes.astype(np.float64), 1.5)
+    assert np.abs(expected - np.array([untold.scores(x) for x in new.astype(np.float64)])).max() > 0.1
+    np.testing.assert_allclose(new @ found.weights.T + found.offsets, expected, atol=5e-3)
+
+
+def test_a_correction_reaches_the_memory_and_goes_with_its_image(clip_like, tmp_path):
+    task, features, labels = clip_like
+    stream = Keel(memory_slots=64).start(task)
+    stream.run(features[:60])
+    memory, before = stream.state.memory, stream.state.memory.weights.copy()
+    wrong = next(k for k in range(60) if (features[k].reshape(-1) @ task.text_prototypes.T).argmax() != labels[k])
+    assert stream.correct(wrong, int(labels[wrong])) >= 1
+    assert memory.answers[wrong] == labels[wrong]
+    assert (memory.answers != NO_ANSWER).sum() == 1
+    assert not np.array_equal(memory.weights, before), "the classes are fitted with what was said"
+    stream.save(tmp_path / "state")
+    again = Stream.load(tmp_path / "state", task)
+    np.testing.assert_array_equal(again.state.memory.answers, memory.answers)
+    kept = memory.answers.copy()
+    for image in features[60:63]:
+        stream.predict(image)
+    np.testing.assert_array_equal(memory.answers, kept)
+    stream.run(features[60:140])  # the ring goes round
+    assert (memory.answers == NO_ANSWER).all()
 
 
 def test_the_first_parts_are_mcps(clip_like):

@@ -4,6 +4,8 @@ What MCP's parts say comes in as the classes they name (`witnesses`); the produc
 """
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,8 +48,12 @@ def folded(x: Doubles, places: int) -> Doubles:
 class Fit:
     """The classes' discriminants of a memory whose features are not folded."""
 
-    def __init__(self, memory: Doubles, text: Doubles, strength: float) -> None:
+    def __init__(
+        self, memory: Doubles, text: Doubles, strength: float, answers: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
+        """`answers`: the classes that a human has said some of the images show."""
         images, dim = memory.shape
+        self.answers = answers
         self.mean = memory.mean(axis=0)
         centered = memory - self.mean
         covariance = centered.T @ centered / images
@@ -81,6 +87,8 @@ class Fit:
 
     def _count(self, centered: Doubles, posteriors: Doubles) -> None:
         """Class sums and counts; kappa from the pairs of different images, for which own pairs are taken off."""
+        for i, shown in self.answers.items():
+            posteriors[i] = np.arange(posteriors.shape[1]) == shown
         self.counts, self.sums = posteriors.sum(axis=0), posteriors.T @ centered
         explained, pairs = 0.0, 0.0
         for c in range(len(self.counts)):

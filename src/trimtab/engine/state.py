@@ -129,6 +129,10 @@ class State:
         known = [count for count in counts if count is not None]
         return sum(known) if known else None
 
+    def correct(self, position: int, label: int) -> int:
+        """Tell the parts that remember an image beside the banks what it shows; how many do."""
+        return sum(part.correct(position, label) for _, part in self._parts() if hasattr(part, "correct"))
+
     def positions(self) -> set[int]:
         """Positions in the stream of all images that are kept."""
         return {position for _, part in self._parts() if hasattr(part, "positions") for position in part.positions()}

@@ -1,4 +1,4 @@
-"""States of the five formats before, as this version reads them.
+"""States of the six formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
@@ -16,7 +16,7 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = (2, 3, 4, 5, 6)  # the formats that are read beside the present one
+BEFORE = (2, 3, 4, 5, 6, 7)  # the formats that are read beside the present one
 
 NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
@@ -34,7 +34,10 @@ NEW = {
 GONE = {"guard.runs.recent", "guard.runs.usual", "guard.runs.figures"}  # the same question, asked in another way
 NEW_OF_METHOD = {
     "dpe": {"state.sources"},  # which images the cache holds: not known
-    "keel": {"state.memory.habit"},  # what is taken off the text (engine/whitening.py): the next fit finds it
+    "keel": {
+        "state.memory.habit",  # what is taken off the text (engine/whitening.py): the next fit finds it
+        "state.memory.answers",  # what humans have said that images show: nothing
+    },
 }
 
 # Arrays that have another place at their end, by the end of their names.

@@ -15,7 +15,7 @@ from trimtab.engine.block import Block
 from trimtab.engine.leveling import TextLevel
 from trimtab.engine.state import OwnArrays
 from trimtab.engine.stretches import STRETCH, Stretches, folded, is_folded, unfolded
-from trimtab.engine.whitening import fit_classes
+from trimtab.engine.whitening import NO_ANSWER, fit_classes
 from trimtab.errors import TrimtabError
 
 FIRST_FIT = 16  # images
@@ -37,6 +37,7 @@ class WhitenedMemory(OwnArrays):
         self.features: Array = np.zeros((slots, dim), np.float32)
         self._stretches = Stretches(self.features, text)
         self.sources = np.full(slots, -1, np.int64)  # position in the stream of each image
+        self.answers = np.full(slots, NO_ANSWER, np.int64)  # what a human has said it shows
         self.weights: Array = np.zeros((classes, dim), np.float32)
         self.offsets: Array = np.zeros(classes, np.float32)
         self.reliability: Array = np.zeros(classes, np.float32)
@@ -52,6 +53,7 @@ class WhitenedMemory(OwnArrays):
         return {
             "features": self.features,
             "sources": self.sources,
+            "answers": self.answers,
             "weights": self.weights,
             "offsets": self.offsets,
             "reliability": self.reliability,
@@ -68,7 +70,7 @@ class WhitenedMemory(OwnArrays):
         """Remember what the next image overwrites; what is returned puts it back."""
         figures = self.figures.copy()
         place = int(figures[SEEN]) % len(self.features)
-        row, source = self.features[place : place + 1].copy(), self.sources[place]
+        row, source, answer = self.features[place : place + 1].copy(), self.sources[place], self.answers[place]
         model = (
             (self.weights, self.offsets, self.reliability, self.habit) if figures[SEEN] + 1 == figures[NEXT_FIT] else ()
         )
@@ -77,7 +79,7 @@ class WhitenedMemory(OwnArrays):
         def put_back() -> None:
             refitted = self.figures[NEXT_FIT] != figures[NEXT_FIT]
             self._stretches.write(place, row, folded(row))
-            self.sources[place], self.figures[:] = source, figures
+            self.sources[place], self.answers[place], self.figures[:] = source, answer, figures
             for live, before in zip(model, fitted, strict=True):
                 live[:] = before
             if refitted:
@@ -116,6 +118,7 @@ class WhitenedMemory(OwnArrays):
             self._stretches.write(place, self._block.queries[some], self._queries[some])
             position = self._block.first + first
             self.sources[place : place + count] = np.arange(position, position + count)
+            self.answers[place : place + count] = NO_ANSWER
             figures[SEEN] += count
             first = some.stop
         if figures[SEEN] == figures[NEXT_FIT]:
@@ -134,13 +137,26 @@ class WhitenedMemory(OwnArrays):
         if gone.any() and len(stay):
             places = np.flatnonzero(gone)
             others = stay[np.arange(len(places)) % len(stay)]
-            self.features[places], self.sources[places] = self.features[others], self.sources[others]
+            for ring in (self.features, self.sources, self.answers):
+                ring[places] = ring[others]
             self._stretches.doubt()
-            if self.fitted:
-                figures = self.figures.copy()
-                self._fit()
-                self.figures[NEXT_FIT] = figures[NEXT_FIT]
+            self._fit_again()
         return int(gone.sum())
+
+    def correct(self, position: int, label: int) -> int:
+        """Take a human's word for what an image shows, and fit the classes anew; 1 if it is remembered, else 0."""
+        held = self.sources == position
+        self.answers[held] = label
+        if held.any():
+            self._fit_again()
+        return int(held.any())
+
+    def _fit_again(self) -> None:
+        """Fit the classes before it is time, if they were fitted at all; the next fit comes when it would have come."""
+        if self.fitted:
+            due = self.figures[NEXT_FIT]
+            self._fit()
+            self.figures[NEXT_FIT] = due
 
     def _score(self) -> None:
         """Score the block's images. Weights are as wide as features: folded, they are what they begin with."""
@@ -150,7 +166,8 @@ class WhitenedMemory(OwnArrays):
     def _fit(self) -> None:
         seen, (slots, dim) = int(self.figures[SEEN]), self.features.shape
         remembered = self._stretches.seen(min(seen, slots))
-        found = fit_classes(remembered._replace(cosines=self._level.by_class(remembered.cosines)), self._strength)
+        remembered = remembered._replace(cosines=self._level.by_class(remembered.cosines))
+        found = fit_classes(remembered, self._strength, self.answers[: len(remembered.images)])
         self.weights[:] = self._force * unfolded(found.weights, dim)
         self.offsets[:] = self._force * found.offsets
         self.reliability[:], self.habit[:] = found.reliability, found.habit

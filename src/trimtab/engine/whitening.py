@@ -12,6 +12,7 @@ from soft posteriors q_ic over the n remembered images x_i (centered at the memo
 * r_i is how well the classes are known that the text finds plausible for the image: sum_c p_ic r_c, with
   r_c = n_c / (n_c + kappa), less for classes that are rarer than most.
 * the text's sharpness in q is the agreement of the text's class with the discriminant's.
+* where a human has said what an image shows, q_i is that, in every round.
 * some names are near to every image. A first round asks how far text and discriminants agree; where they do not, the
   text's mean over the images, its habit, is taken off, up to all of it. What a strong text often sees is often there.
 
@@ -21,6 +22,7 @@ Everything starts from the text alone each time, so it is a function of the memo
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.few_classes import across, gathered
@@ -30,6 +32,7 @@ from trimtab.engine.stretches import Seen
 
 ROUNDS = 4  # of posteriors and means; more change little
 LEAST_SHRINKAGE = 0.1  # of the covariance; with fewer images than dimensions, up to one half
+NO_ANSWER = -1  # nobody has said what an image shows
 
 
 class _Said(NamedTuple):
@@ -103,19 +106,32 @@ class Classes(NamedTuple):
     agreement: float  # share of the remembered images that this text and the discriminants name alike
 
 
-def fit_classes(seen: Seen, strength: float) -> Classes:
-    """The classes' discriminants from n images, whose features may be folded."""
+def fit_classes(seen: Seen, strength: float, answers: NDArray[np.int64]) -> Classes:
+    """The classes' discriminants from n images, whose features may be folded.
+
+    `answers` (n,): the class that a human has said an image shows, or NO_ANSWER.
+    """
     whitening = _Whitening(seen, (ROUNDS + 2) * len(seen.cosines))
     text, posteriors = begin(seen.cosines)
+    answered = np.flatnonzero(answers != NO_ANSWER)
+    _believe_humans(posteriors, answered, answers)
     said = whitening.said(posteriors)
     habit, says, posteriors = take_habit_off(text, posteriors, whitening.products(said), said.squares, whitening.length)
+    _believe_humans(posteriors, answered, answers)
     for _ in range(ROUNDS):
         said = whitening.said(posteriors)
         agreement = find_better(
             text, says, posteriors, whitening.products(said), said.squares, whitening.length, strength
         )
+        _believe_humans(posteriors, answered, answers)
     said = whitening.said(posteriors)
     believed = believe(posteriors, said.squares, whitening.length)
     directions = whitening.directions(said) * believed.inverse_counts[:, None]
     offsets = np.asarray(-believed.squares / 2 - directions @ seen.mean, np.float32)
     return Classes(directions, offsets, believed.reliability, habit, agreement)
+
+
+def _believe_humans(posteriors: Array, answered: NDArray[np.intp], answers: NDArray[np.int64]) -> None:
+    """Make the posteriors (C, n) of the images that a human has answered sure."""
+    posteriors[:, answered] = 0
+    posteriors[answers[answered], answered] = 1

@@ -1,4 +1,4 @@
-"""What a human answer changes: the items that an image left move to the class it shows."""
+"""What a human answer changes: the items that an image left move to the class it shows, and a memory believes it."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from trimtab.engine.state import State
 
 
 def correct(state: State, position: int, label: int, feature: Array | None) -> int | None:
-    """Move what a state's banks hold of an image to its class; how many items there were, None if it has no bank.
+    """Move what a state holds of an image to its class; how many items there were, None if it has no bank.
 
     `feature` (d,) is used where nothing is held of the image. An item that is right already becomes one that stays.
     """
@@ -20,4 +20,4 @@ def correct(state: State, position: int, label: int, feature: Array | None) -> i
         bank.drop(held)
         if moved is not None:
             bank.place(label, moved, position)
-    return found if banks else None
+    return found + state.correct(position, label) if banks else None
