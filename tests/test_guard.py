@@ -7,6 +7,7 @@ from trimtab import MCP, Guard, Stream, TrimtabError, make_method
 from trimtab.checks import random_stream
 from trimtab.engine.arrays import unit_rows
 from trimtab.guard.judging import GAPLESS, _three_highest
+from trimtab.guard.sources import source_numbers
 from trimtab.guard.verdicts import BEYOND, Verdict
 from trimtab.task import Task
 from two_cones import two_cones
@@ -265,6 +266,35 @@ def test_a_run_that_is_broken_off_judges_only_what_it_took_in(cones):
     whole.run(mixed[:25])
     for name, array in whole.arrays().items():
         np.testing.assert_allclose(array, stream.arrays()[name], atol=1e-4, err_msg=name)  # blocks round
+
+
+def test_a_run_that_is_broken_off_counts_only_the_sources_that_it_took_in(cones):
+    task, images, _ = cones
+    method, guard = MCP(order="predict_first"), Guard(quota=0.05, duplicates=0.0, strange=0.0, gap=0.0)
+    stream, whole = method.start(task, guard), method.start(task, guard)
+    cameras = [f"camera {k % 3}" for k in range(160)]
+    for each in (stream, whole):
+        each.run(images[:60], sources=cameras[:60])
+    walk = stream._walk(images[60:160, None], source_numbers(cameras[60:160], 100))
+    for _ in range(25):
+        next(walk)
+    walk.close()
+    whole.run(images[60:85], sources=cameras[60:85])
+    assert whole.health().refused["quota"] > 20
+    np.testing.assert_array_equal(stream.watch.admission.origins, whole.watch.admission.origins)
+    assert verdicts(stream) == verdicts(whole)
+
+
+def test_a_quota_judges_steps_as_it_judges_a_run(cones):
+    task, images, _ = cones
+    guard = Guard(quota=0.1, duplicates=0.0, strange=0.0, gap=0.0)
+    run, steps = MCP().start(task, guard), MCP().start(task, guard)
+    cameras = [f"camera {k % 5 % 3}" for k in range(380)]
+    run.run(images[:380], sources=cameras)
+    for image, camera in zip(images[:380], cameras, strict=True):
+        steps.step(image, source=camera)
+    assert verdicts(run) == verdicts(steps)
+    np.testing.assert_array_equal(run.watch.admission.origins, steps.watch.admission.origins)
 
 
 def test_items_that_neighbors_contradict_lose_their_place(cones):

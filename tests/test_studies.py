@@ -41,6 +41,7 @@ OTHER = {
     "guard_study.figure": "FOLDER figure.png",
     "fusion_study.tables": "FOLDER",
     "fusion_study.stores": "FOLDER",
+    "fusion_study.unseen": "FOLDER",
 }
 
 
@@ -73,7 +74,7 @@ def said(monkeypatch, capsys):
 
 def test_every_study_is_known_here():
     started = {path for path in ROOT.glob("benchmarks/**/*.py") if "run_study(main" in path.read_text()}
-    started |= {ROOT / "benchmarks/fusion_study/stores.py"}
+    started |= {ROOT / "benchmarks/fusion_study/stores.py", ROOT / "benchmarks/fusion_study/unseen.py"}
     names = {".".join(path.relative_to(ROOT / "benchmarks").with_suffix("").parts) for path in started}
     assert {name.removesuffix(".__main__") for name in names} == {*OVER_STORES, *OTHER}
 
@@ -121,6 +122,7 @@ def test_a_store_that_is_not_there_is_named(study, said, folder):
         ("cluster", "merge", "PART must be one of overhead, merging, recovery, not 'merge'."),
         ("fusion_study.tables", "FOLDER/nothing", "nothing cannot be read or written: No such file or directory."),
         ("fusion_study.stores", "FOLDER/small.npz", "small.npz cannot be read or written: File exists."),
+        ("fusion_study.unseen", "FOLDER/small.npz", "small.npz cannot be read or written: File exists."),
         ("fusion_study.stores", "FOLDER more", "Unrecognized arguments: more; the form is:"),
     ],
 )

@@ -7,22 +7,21 @@ drawing program (tuxpaint-stamps-default: mostly photographs) are labeled by the
 written down from the names and sizes of the folders, before any image was classified.
 """
 
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.command_line import FOLDER, run_study
 from benchmarks.fusion_study.stores import encode
 from trimtab.data.base import FileImages, ImageSet
 from trimtab.data.corruptions import corrupted
 from trimtab.data.fetched.cifar import cifar10
 from trimtab.data.fetched.fashion import fashion_mnist
 from trimtab.data.fetched.fetch import with_apt
+from trimtab.errors import TrimtabError
 
-CLIP_ART = "usr/share/openclipart/png"
-STAMPS = "usr/share/tuxpaint/stamps"
 LARGEST = 500_000  # bytes of a file: a few pictures are posters of more than 100 million pixels
 
 # class -> folder, whose pictures count without those of its subfolders
@@ -96,15 +95,26 @@ STAMPS_FINE = {
 }
 
 
+# Debian's package and where its pictures lie -> store -> classes, and which files of their folders
+PACKED = {
+    ("openclipart-png", "usr/share/openclipart/png"): {
+        "unseen_clip_art_fine": (CLIP_ART_FINE, "*.png"),
+        "unseen_clip_art_coarse": (CLIP_ART_COARSE, "**/*.png"),
+    },
+    ("tuxpaint-stamps-default", "usr/share/tuxpaint/stamps"): {"unseen_stamps": (STAMPS_FINE, "**/*.png")},
+}
+
+
 def build(folder: Path) -> None:
     """Write every store that is not in the folder yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        art = _unpacked("openclipart-png", Path(place) / "art") / CLIP_ART
-        encode(folder, "unseen_clip_art_fine", _pictures(art, CLIP_ART_FINE, "*.png"))
-        encode(folder, "unseen_clip_art_coarse", _pictures(art, CLIP_ART_COARSE, "**/*.png"))
-        stamps = _unpacked("tuxpaint-stamps-default", Path(place) / "stamps") / STAMPS
-        encode(folder, "unseen_stamps", _pictures(stamps, STAMPS_FINE, "**/*.png"))
+    for (package, inside), stores in PACKED.items():
+        if all((folder / f"{name}.npz").exists() for name in stores):
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            root = _unpacked(package, Path(place)) / inside
+            for name, (classes, pattern) in stores.items():
+                encode(folder, name, _pictures(root, classes, pattern))
     encode(folder, "unseen_fashion", fashion_mnist("train"), most=3000)
     train = cifar10(split="train")
     encode(folder, "unseen_cifar10", train, most=4000)
@@ -113,8 +123,10 @@ def build(folder: Path) -> None:
 
 
 def _unpacked(package: str, scratch: Path) -> Path:
-    scratch.mkdir()
-    return with_apt(package, scratch)
+    try:
+        return with_apt(package, scratch)
+    except OSError as error:
+        raise TrimtabError(f"Debian's package {package} did not come: {error}.") from None
 
 
 def _pictures(root: Path, classes: Mapping[str, str], pattern: str) -> ImageSet:
@@ -134,4 +146,4 @@ def _pictures(root: Path, classes: Mapping[str, str], pattern: str) -> ImageSet:
 
 
 if __name__ == "__main__":
-    build(Path(sys.argv[1]))
+    run_study(build, __doc__, FOLDER)

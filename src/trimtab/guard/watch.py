@@ -248,7 +248,7 @@ class Watch:
                 f"to it (limit {CLOSER * guard.strange:g})."
             )
         if verdict == Verdict.QUOTA:
-            return f"Not learned: {guard.quota:.0%} of the last images were learned from its source already."
+            return f"Not learned: its source has had its share of the last images already (quota {guard.quota:.0%})."
         if verdict == Verdict.UNKNOWN:
             return "Not learned: it seems to show none of the classes."
         return "Learned."
