@@ -55,7 +55,7 @@ REPLAYED = (
     TextTemper,
     Nothing,
 )
-FIGURES = "figures"  # what parts call the array of their running figures
+FIGURES = "figures"  # how parts' names of arrays of running figures end
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ def _refuse_more_than_is_kept(method: str, state: Any) -> None:
             continue
         if isinstance(part, State) and not isinstance(part, OwnArrays):
             _refuse_more_than_is_kept(method, part)
-        elif isinstance(part, np.ndarray) or set(part.arrays()) != {FIGURES}:
+        elif isinstance(part, np.ndarray) or not all(each.endswith(FIGURES) for each in part.arrays()):
             raise TrimtabError(
                 f"Streams of {method} cannot be merged: it does not keep the images that {name} was learned from; "
                 "choose keel, mcp or tda."

@@ -45,6 +45,14 @@ def folded(x: Doubles, places: int) -> Doubles:
     return found
 
 
+def related(text: Doubles) -> Doubles:
+    """(C, C): how the classes' means are taken to be related, from the cosines of their names less the mean name."""
+    names = text - text.mean(axis=0)
+    names = np.array([name / np.linalg.norm(name) for name in names])
+    share = 0.95 * len(text) / (len(text) + 10)
+    return (1 - share) * np.eye(len(text)) + share * names @ names.T
+
+
 class Fit:
     """The classes' discriminants of a memory whose features are not folded."""
 
@@ -60,6 +68,7 @@ class Fit:
         shrinkage = max(0.1, 0.5 * dim / (dim + images))
         covariance = (1 - shrinkage) * covariance + shrinkage * np.trace(covariance) / dim * np.eye(dim)
         self.precision = np.linalg.inv(covariance)
+        self.relations = related(text)
         self.length = float(np.mean([x @ self.precision @ x for x in centered]))
         cosines = np.array([text @ x - (text @ x).mean() for x in memory])
         logits = sharpened(cosines, 0.55)
@@ -81,7 +90,7 @@ class Fit:
         scores = np.empty_like(posteriors)
         for i in range(len(scores)):
             for c in range(scores.shape[1]):
-                scores[i, c] = self._without(centered[i], c, posteriors[i, c])
+                scores[i, c] = self._without(centered[i], c, posteriors[i])
         self.agreement = float(np.mean(scores.argmax(axis=1) == text.argmax(axis=1)))
         return scores
 
@@ -97,13 +106,14 @@ class Fit:
             pairs += float(self.counts[c] ** 2) - own
         share = between(explained / max(pairs, 1e-9) / self.length, 1e-4, 0.5)
         self.kappa = (1 - share) / share
+        self.drawn = np.linalg.inv(np.diag(self.counts) + self.kappa * np.linalg.inv(self.relations))
+        self.means = self.drawn @ self.sums
         common = np.minimum(1, self.counts / self.counts.mean())
         self.reliability = self.counts / (self.counts + self.kappa) * common
 
-    def _without(self, x: Doubles, c: int, weight: float) -> float:
+    def _without(self, x: Doubles, c: int, posterior: Doubles) -> float:
         """The discriminant of a class from which the image's own share is taken out (its length is the mean one)."""
-        total = self.counts[c] + self.kappa
-        own, mean = weight / total, self.sums[c] / total
+        own, mean = float(self.drawn[c] @ posterior), self.means[c]
         along = float(x @ self.precision @ mean)
         square = float(mean @ self.precision @ mean)
         left = 1 - own
@@ -113,8 +123,7 @@ class Fit:
 
     def scores(self, x: Doubles) -> Doubles:
         """(C,): the discriminants of a new image."""
-        means = self.sums / (self.counts + self.kappa)[:, None]
-        return np.array([(x - self.mean) @ self.precision @ m - m @ self.precision @ m / 2 for m in means])
+        return np.array([(x - self.mean) @ self.precision @ m - m @ self.precision @ m / 2 for m in self.means])
 
 
 def run_whitened(
@@ -132,6 +141,7 @@ def run_whitened(
     fit: Fit | None = None
     ring: list[Doubles] = []
     next_fit, asked, alike, for_memory, for_text = 16, 0.0, 0.0, 0.4, 0.8
+    by_chance, named_before = 0.4, np.array([-1, -1])
     found = []
     for n, (x, text_logits) in enumerate(zip(images, shown, strict=True)):
         scores = np.zeros(len(text)) if fit is None else fit.scores(x)
@@ -140,7 +150,9 @@ def run_whitened(
             known = float(softmax(text_logits) @ fit.reliability)
             reached = (6.5 * fit.agreement + asked * alike) / (10 + asked)
             trust = between(2 * reached / max(fit.agreement, 1e-3) - 1, 0, 1)
-            weight = strength * known * trust * between((for_memory / for_text - 0.85) / 0.2, 0, 1)
+            witness = between((for_memory / for_text - 0.85) / 0.2, 0, 1)
+            beyond_chance = between(((for_memory - by_chance) / (1 - by_chance) - 0.4) / 0.1, 0, 1)
+            weight = strength * known * trust * (witness + (1 - witness) * 0.25 * beyond_chance)
         found.append(softmax(weight * scores))
 
         recent = min(n, 200) + 20
@@ -149,9 +161,11 @@ def run_whitened(
         if fit is not None:
             remembered = int(scores.argmax())
             for_memory += (float(np.mean(named_by[n] == remembered)) - for_memory) / recent
+            by_chance += (float(np.mean(named_before == remembered)) - by_chance) / recent
             asked = min(asked + 1, 100)
             fresh = int((text @ x - fit.habit).argmax())
             alike += (float(fresh == remembered) - alike) / asked
+        named_before = named_by[n]
         ring.append(x)
         if n + 1 == next_fit:
             held = ring[-memory_slots:]

@@ -1,6 +1,6 @@
 """The rounds of `whitening.fit_classes` over n images and C classes, as compiled loops without arrays in between.
 
-What lies between two matrix products is one call (`begin`, `take_habit_off`, `find_better`, `believe`).
+What lies between two matrix products is one call (`begin`, `evidence`, `take_habit_off`, `find_better`).
 
 Everything is class by class, (C, n): a loop along the images runs in lanes however few the classes are. Images are
 taken a stretch at a time, so that what is read again is still near.
@@ -30,12 +30,11 @@ NOTHING = np.float32(1e-12)  # posteriors below are none at all, for the same re
 Names = NDArray[np.int32]
 
 
-class Believed(NamedTuple):
-    """How far to believe the class means."""
+class Evidence(NamedTuple):
+    """What posteriors say of the classes before their means are found."""
 
-    squares: Array  # (C,): m_c' S^-1 m_c
-    inverse_counts: Array  # (C,): 1 / (n_c + kappa)
-    reliability: Array  # (C,): r_c
+    counts: Array  # (C,): n_c
+    kappa: float
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -57,30 +56,37 @@ def begin(cosines: Array) -> tuple[Array, Array]:
 
 @njit(nogil=True)
 def take_habit_off(
-    text: Array, posteriors: Array, products: Array, squares: Array, length: float
+    text: Array, shares: Array, products: Array, squares: Array, length: float
 ) -> tuple[Array, Names, Array]:
     """Take the habit off the text, as far as the discriminants say otherwise: (C,) what was taken off it.
 
     And what that leaves: (n,) how the text names the images, (C, n) the posteriors that it alone gives.
     """
-    leave_out(posteriors, products, believe(posteriors, squares, length), length)
+    leave_out(shares, products, squares, length)
     habit = less_habit(text, min(1.0, HABIT * (1 - share_alike(named(products), named(text)))))
     return habit, named(text), text_posteriors(text, factor_for(text, FIRST_CONFIDENCE))
 
 
 @njit(nogil=True)
 def find_better(
-    text: Array, says: Names, posteriors: Array, products: Array, squares: Array, length: float, strength: float
+    text: Array,
+    says: Names,
+    shares: Array,
+    products: Array,
+    squares: Array,
+    length: float,
+    reliability: Array,
+    strength: float,
+    posteriors: Array,
 ) -> float:
-    """Write the posteriors of the next round: (C, n), from what the class sums under these say of the images.
+    """Write the posteriors of the next round: (C, n), from what the class means say of the images.
 
     The share of the images that text and discriminants name alike.
     """
-    believed = believe(posteriors, squares, length)
-    leave_out(posteriors, products, believed, length)
+    leave_out(shares, products, squares, length)
     agreement = share_alike(named(products), says)
     factor = factor_for(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE))
-    find_posteriors(text, factor, products, believed.reliability, strength, posteriors)
+    find_posteriors(text, factor, products, reliability, strength, posteriors)
     return agreement
 
 
@@ -155,8 +161,8 @@ def factor_for(text: Array, confidence: float) -> float:
 
 
 @njit(nogil=True)
-def believe(posteriors: Array, squares: Array, length: float) -> Believed:
-    """kappa, and what follows from it; `squares` are those of the class sums."""
+def evidence(posteriors: Array, squares: Array, length: float) -> Evidence:
+    """How often classes were seen, and kappa; `squares` are those of the class sums."""
     classes = len(posteriors)
     counts, explained, pairs = np.empty(classes, np.float32), 0.0, 0.0
     for c in range(classes):
@@ -165,24 +171,17 @@ def believe(posteriors: Array, squares: Array, length: float) -> Believed:
         explained += squares[c] - length * squared
         pairs += counts[c] * counts[c] - squared
     share = min(max(explained / max(pairs, 1e-9) / length, 1 / MOST_KAPPA), 0.5)
-    kappa = np.float32((1 - share) / share)
-    inverse, reliability, usual = np.empty_like(counts), np.empty_like(counts), counts.mean()
-    for c in range(classes):
-        inverse[c] = 1 / (counts[c] + kappa)
-        reliability[c] = counts[c] * inverse[c] * min(np.float32(1), counts[c] / usual)
-    return Believed(squares * inverse * inverse, inverse, reliability)
+    return Evidence(counts, (1 - share) / share)
 
 
 @njit(nogil=True, error_model="numpy")
-def leave_out(posteriors: Array, products: Array, believed: Believed, length: float) -> None:
-    """Make discriminants (C, n) of the products x_i' S^-1 s_c: each image's own share is left out of a class's mean."""
+def leave_out(shares: Array, products: Array, squares: Array, length: float) -> None:
+    """Make discriminants (C, n) of the products x_i' S^-1 m_c: each image's own share is left out of a class's mean."""
     whole, half = np.float32(length), np.float32(0.5)
     for c in range(len(products)):
-        row, own_row = products[c], posteriors[c]
-        inverse, square = believed.inverse_counts[c], believed.squares[c]
+        row, own_row, square = products[c], shares[c], squares[c]
         for image in range(len(row)):
-            own = own_row[image] * inverse
-            product = row[image] * inverse
+            own, product = own_row[image], row[image]
             over_left = np.float32(1) / (np.float32(1) - own)
             spoken = (product - own * whole) * over_left
             length_left = (square + own * (own * whole - np.float32(2) * product)) * over_left * over_left

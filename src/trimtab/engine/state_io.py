@@ -22,7 +22,7 @@ from trimtab.files import refuse_special, write_whole
 from trimtab.task import Task
 
 FORMAT = "trimtab-state"
-VERSION = 8
+VERSION = 9
 
 
 @dataclass(frozen=True, eq=False)

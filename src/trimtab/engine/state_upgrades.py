@@ -1,4 +1,4 @@
-"""States of the six formats before, as this version reads them.
+"""States of the seven formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
@@ -16,7 +16,7 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = (2, 3, 4, 5, 6, 7)  # the formats that are read beside the present one
+BEFORE = (2, 3, 4, 5, 6, 7, 8)  # the formats that are read beside the present one
 
 NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
@@ -37,6 +37,7 @@ NEW_OF_METHOD = {
     "keel": {
         "state.memory.habit",  # what is taken off the text (engine/whitening.py): the next fit finds it
         "state.memory.answers",  # what humans have said that images show: nothing
+        "state.reputation.chance_figures",  # how often the memory is supported by chance (methods/keel.py): often
     },
 }
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.block import Block
 from trimtab.engine.leveling import TextLevel
+from trimtab.engine.once import once
+from trimtab.engine.relations import Relations
 from trimtab.engine.state import OwnArrays
 from trimtab.engine.stretches import STRETCH, Stretches, folded, is_folded, unfolded
 from trimtab.engine.whitening import NO_ANSWER, fit_classes
@@ -31,6 +33,7 @@ class WhitenedMemory(OwnArrays):
 
     def __init__(self, text: Array, slots: int, strength: float, level: TextLevel) -> None:
         classes, dim = text.shape
+        self._text = text
         self._level = level  # of the text's names, which whoever asks the text finds
         self._force = FOLDED_FORCE if is_folded(dim) else 1.0
         self._strength = strength * self._force
@@ -151,6 +154,11 @@ class WhitenedMemory(OwnArrays):
             self._fit_again()
         return int(held.any())
 
+    @once
+    def _relations(self) -> Relations:
+        """How the classes are related by their names."""
+        return Relations(self._text)
+
     def _fit_again(self) -> None:
         """Fit the classes before it is time, if they were fitted at all; the next fit comes when it would have come."""
         if self.fitted:
@@ -167,7 +175,8 @@ class WhitenedMemory(OwnArrays):
         seen, (slots, dim) = int(self.figures[SEEN]), self.features.shape
         remembered = self._stretches.seen(min(seen, slots))
         remembered = remembered._replace(cosines=self._level.by_class(remembered.cosines))
-        found = fit_classes(remembered, self._strength, self.answers[: len(remembered.images)])
+        answers = self.answers[: len(remembered.images)]
+        found = fit_classes(remembered, self._strength, answers, self._relations)
         self.weights[:] = self._force * unfolded(found.weights, dim)
         self.offsets[:] = self._force * found.offsets
         self.reliability[:], self.habit[:] = found.reliability, found.habit

@@ -3,14 +3,14 @@
 One covariance S of all images, shrunk toward a multiple of the identity, whitens the features. Class c's mean comes
 from soft posteriors q_ic over the n remembered images x_i (centered at the memory's mean):
 
-    m_c = sum_i q_ic x_i / (n_c + kappa),   n_c = sum_i q_ic
+    m = A s,   s_c = sum_i q_ic x_i                          (relations.py; without relations s_c / (n_c + kappa))
     g_c(x) = m_c' S^-1 x - m_c' S^-1 m_c / 2                 the Gaussian discriminant
     q_ic = softmax_c(text_ic + k r_i g_c(x_i))               with the image's own share left out of m_c
 
 * kappa is not set but found (empirical Bayes): pairs of different images of one class tell which share B of the
   whitened length the classes explain, and kappa = (1 - B) / B. Means that explain nothing shrink to nothing.
 * r_i is how well the classes are known that the text finds plausible for the image: sum_c p_ic r_c, with
-  r_c = n_c / (n_c + kappa), less for classes that are rarer than most.
+  r_c = n_c / (n_c + kappa), less for classes that are rarer than most. What relations tell does not count here.
 * the text's sharpness in q is the agreement of the text's class with the discriminant's.
 * where a human has said what an image shows, q_i is that, in every round.
 * some names are near to every image. A first round asks how far text and discriminants agree; where they do not, the
@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.few_classes import across, gathered
+from trimtab.engine.relations import Drawn, Relations
 from trimtab.engine.roots import inverse_root, times_inverse
-from trimtab.engine.rounds import begin, believe, find_better, take_habit_off
+from trimtab.engine.rounds import begin, evidence, find_better, take_habit_off
 from trimtab.engine.stretches import Seen
 
 ROUNDS = 4  # of posteriors and means; more change little
@@ -36,11 +37,12 @@ NO_ANSWER = -1  # nobody has said what an image shows
 
 
 class _Said(NamedTuple):
-    """What the class sums s_c = sum_i q_ic x_i under some posteriors say, whitened."""
+    """What weighted sums of the images say, whitened: class sums under posteriors, or the means that come of them."""
 
-    posteriors: Array  # (C, n)
+    shares: Array  # (C, n): the weights of the images
+    sums: Array | None  # (C, d); None: with fewer images than dimensions nobody asks
     inverted: Array  # (C, n) or (C, d): the sums times the inverse that the whitening holds
-    squares: Array  # (C,): s_c' S^-1 s_c
+    squares: Array  # (C,): of the sums, s_c' S^-1 s_c
 
 
 class _Whitening:
@@ -69,26 +71,35 @@ class _Whitening:
         self.length = max((len(gram) - ridge * trace) / (1 - shrinkage), 1e-6)
 
     def said(self, posteriors: Array) -> _Said:
-        """What the class sums under posteriors (C, n) say of themselves."""
+        """What the class sums under posteriors (C, n) say."""
         if self._dual:
-            inverted = self._inverted(posteriors)
-            squares = self._scale * np.einsum("cn,cn->c", posteriors, posteriors - self._ridge * inverted)
-            return _Said(posteriors, inverted, squares)
+            return self._squared(posteriors, None, self._inverted(posteriors))
         counts: Array = posteriors.sum(axis=1)
         sums = gathered(posteriors, self._images) - counts[:, None] * self._mean
-        inverted = self._scale * self._inverted(sums)
-        return _Said(posteriors, inverted, np.einsum("cd,cd->c", sums, inverted))
+        return self._squared(posteriors, sums, self._scale * self._inverted(sums))
+
+    def means(self, said: _Said, drawn: Drawn) -> _Said:
+        """What the means say that come of class sums."""
+        sums = None if said.sums is None else drawn(said.sums)
+        return self._squared(drawn(said.shares), sums, drawn(said.inverted))
+
+    def _squared(self, shares: Array, sums: Array | None, inverted: Array) -> _Said:
+        if sums is None:
+            squares = self._scale * np.einsum("cn,cn->c", shares, shares - self._ridge * inverted)
+        else:
+            squares = np.einsum("cd,cd->c", sums, inverted)
+        return _Said(shares, sums, inverted, squares)
 
     def products(self, said: _Said) -> Array:
         """(C, n): what they say of the images, x_i' S^-1 s_c."""
         if self._dual:
-            return self._scale * (said.posteriors - self._ridge * said.inverted)
+            return self._scale * (said.shares - self._ridge * said.inverted)
         found = across(said.inverted, self._images)
         found -= (said.inverted @ self._mean)[:, None]
         return found
 
     def directions(self, said: _Said) -> Array:
-        """(C, d): the class sums times S^-1."""
+        """(C, d): the sums times S^-1."""
         found: Array = self._scale * (said.inverted @ self._images) if self._dual else said.inverted
         return found
 
@@ -106,7 +117,7 @@ class Classes(NamedTuple):
     agreement: float  # share of the remembered images that this text and the discriminants name alike
 
 
-def fit_classes(seen: Seen, strength: float, answers: NDArray[np.int64]) -> Classes:
+def fit_classes(seen: Seen, strength: float, answers: NDArray[np.int64], relations: Relations) -> Classes:
     """The classes' discriminants from n images, whose features may be folded.
 
     `answers` (n,): the class that a human has said an image shows, or NO_ANSWER.
@@ -115,20 +126,30 @@ def fit_classes(seen: Seen, strength: float, answers: NDArray[np.int64]) -> Clas
     text, posteriors = begin(seen.cosines)
     answered = np.flatnonzero(answers != NO_ANSWER)
     _believe_humans(posteriors, answered, answers)
-    said = whitening.said(posteriors)
-    habit, says, posteriors = take_habit_off(text, posteriors, whitening.products(said), said.squares, whitening.length)
+    means, _ = _means(whitening, posteriors, relations)
+    habit, says, posteriors = take_habit_off(
+        text, means.shares, whitening.products(means), means.squares, whitening.length
+    )
     _believe_humans(posteriors, answered, answers)
     for _ in range(ROUNDS):
-        said = whitening.said(posteriors)
+        means, reliability = _means(whitening, posteriors, relations)
+        products = whitening.products(means)
         agreement = find_better(
-            text, says, posteriors, whitening.products(said), said.squares, whitening.length, strength
+            text, says, means.shares, products, means.squares, whitening.length, reliability, strength, posteriors
         )
         _believe_humans(posteriors, answered, answers)
+    means, reliability = _means(whitening, posteriors, relations)
+    directions = whitening.directions(means)
+    offsets = np.asarray(-means.squares / 2 - directions @ seen.mean, np.float32)
+    return Classes(directions, offsets, reliability, habit, agreement)
+
+
+def _means(whitening: _Whitening, posteriors: Array, relations: Relations) -> tuple[_Said, Array]:
+    """What the class means under posteriors (C, n) say, and how well classes are known: (C,) r_c."""
     said = whitening.said(posteriors)
-    believed = believe(posteriors, said.squares, whitening.length)
-    directions = whitening.directions(said) * believed.inverse_counts[:, None]
-    offsets = np.asarray(-believed.squares / 2 - directions @ seen.mean, np.float32)
-    return Classes(directions, offsets, believed.reliability, habit, agreement)
+    counts, kappa = evidence(posteriors, said.squares, whitening.length)
+    means = whitening.means(said, relations.draw(counts, kappa))
+    return means, counts / (counts + np.float32(kappa)) * np.minimum(1, counts / counts.mean())
 
 
 def _believe_humans(posteriors: Array, answered: NDArray[np.intp], answers: NDArray[np.int64]) -> None:

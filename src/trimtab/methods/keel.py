@@ -14,7 +14,8 @@ from the text each time (engine/whitening.py). docs/keel.md has the equations, t
 | trust   | does it name new images as the text does, nearly as often as remembered ones?   | `Reputation.trust`   |
 | witness | do MCP's parts, which never saw it, side with it as often as with the text?     | `Reputation.witness` |
 
-The last two are what keeps a memory of yesterday's classes, or of too few images, from speaking.
+The last two are what keeps a memory of yesterday's classes, or of too few images, from speaking. With many classes the
+witnesses hold the text's side; there a memory that they support far beyond chance still speaks, softly.
 """
 
 from collections.abc import Sequence
@@ -42,27 +43,33 @@ from trimtab.task import Task
 
 WITNESSED = (0.85, 1.05)  # the witnesses' support for the memory over that for the text: from nothing to full weight
 
-# Places in the array of figures.
+SOFTLY = 0.25  # of its weight, for a memory that witnesses support less than the text, but far more than chance would:
+BEYOND_CHANCE = (0.4, 0.5)  # how much more, as a share of all that is beyond chance; from nothing to full weight
+
+# Places in the array of figures,
 SEEN, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(5)
+# and in that of what the witnesses said of the image before, which supports the memory now by chance alone.
+FIRST, SECOND, BY_CHANCE = range(3)
 
 
 class Reputation:
-    """What a stream shows of its text and its memory, without labels: five running figures."""
+    """What a stream shows of its text and its memory, without labels: a few running figures."""
 
     def __init__(self) -> None:
         self.figures = np.array([0.0, 0.0, 0.0, 0.4, 0.8])  # the memory has to earn its place
+        self.chance = np.array([-1.0, -1.0, 0.4])
 
     def arrays(self) -> Arrays:
         """Everything learned."""
-        return {"figures": self.figures}
+        return {"figures": self.figures, "chance_figures": self.chance}
 
     def trust(self, expected: float) -> float:
         """How far the memory names new images as it names those it holds, 0 to 1."""
         return float(_trust(self.figures, expected))
 
     def witness(self) -> float:
-        """How far MCP's parts side with the memory as often as with the text, 0 to 1."""
-        return float(_witness(self.figures))
+        """How far MCP's parts side with the memory as often as with the text, or beyond chance, 0 to 1."""
+        return float(_witness(self.figures, self.chance))
 
     def learn(
         self, text: Array, scales: Array, scores: Array, witnesses: Sequence[Array], memory: WhitenedMemory
@@ -72,8 +79,8 @@ class Reputation:
         (n,): trust times witness as each image finds them, learned from those before it.
         """
         found = np.empty(len(text))
-        first, second = witnesses
-        _learn(self.figures, text, scales, memory.habit, scores, first, second, memory.fitted, memory.agreement, found)
+        said, asked = (witnesses[0], witnesses[1]), (memory.fitted, memory.agreement)
+        _learn(self.figures, self.chance, text, scales, memory.habit, scores, said, asked, found)
         return found
 
 
@@ -214,40 +221,50 @@ def _trust(figures: Doubles, expected: float) -> float:
 
 
 @njit(nogil=True)
-def _witness(figures: Doubles) -> float:
-    ratio = figures[FOR_MEMORY] / max(figures[FOR_TEXT], 1e-6)
-    return min(max((ratio - WITNESSED[0]) / (WITNESSED[1] - WITNESSED[0]), 0.0), 1.0)
+def _ramp(value: float, bounds: tuple[float, float]) -> float:
+    return min(max((value - bounds[0]) / (bounds[1] - bounds[0]), 0.0), 1.0)
+
+
+@njit(nogil=True)
+def _witness(figures: Doubles, chance: Doubles) -> float:
+    support, by_chance = figures[FOR_MEMORY], chance[BY_CHANCE]
+    as_the_text = _ramp(support / max(figures[FOR_TEXT], 1e-6), WITNESSED)
+    softly = SOFTLY * _ramp((support - by_chance) / max(1 - by_chance, 1e-6), BEYOND_CHANCE)
+    return as_the_text + (1 - as_the_text) * softly
 
 
 @njit(nogil=True)
 def _learn(
     figures: Doubles,
+    chance: Doubles,
     text: Array,
     scales: Array,
     habit: Array,
     scores: Array,
-    first: Array,
-    second: Array,
-    fitted: bool,
-    expected: float,
+    witnesses: tuple[Array, Array],
+    asked: tuple[bool, float],
     found: Doubles,
 ) -> None:
     unbiased = np.empty_like(habit)
+    (first, second), (fitted, expected) = witnesses, asked
     for image in range(len(text)):
-        found[image] = _trust(figures, expected) * _witness(figures)
+        found[image] = _trust(figures, expected) * _witness(figures, chance)
         recent = min(figures[SEEN], 200.0) + 20.0
         named, remembered = best_of(text[image]), best_of(scores[image])
         one, other = best_of(first[image]), best_of(second[image])
         figures[FOR_TEXT] += (0.5 * ((one == named) + (other == named)) - figures[FOR_TEXT]) / recent
         if fitted:
             for_memory = 0.5 * ((one == remembered) + (other == remembered))
+            by_chance = 0.5 * ((chance[FIRST] == remembered) + (chance[SECOND] == remembered))
             own, scale = text[image], scales[image]
             for c in range(len(own)):
                 unbiased[c] = own[c] - scale * habit[c]
             alike = 1.0 if best_of(unbiased) == remembered else 0.0
             figures[FOR_MEMORY] += (for_memory - figures[FOR_MEMORY]) / recent
+            chance[BY_CHANCE] += (by_chance - chance[BY_CHANCE]) / recent
             figures[ASKED] = min(figures[ASKED] + 1, 100.0)
             figures[ALIKE] += (alike - figures[ALIKE]) / figures[ASKED]
+        chance[FIRST], chance[SECOND] = one, other
         figures[SEEN] += 1
 
 

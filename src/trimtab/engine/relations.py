@@ -1,0 +1,72 @@
+"""Relations: classes whose names are alike look alike, so what is known of one tells something of the other.
+
+Class means m_c, in whitened space, come from few images each. Before any image is seen, they are taken to be related as
+the names are: their covariance over the classes is a multiple of
+
+    R = (1 - rho) I + rho K,    K_cd the cosine of two text prototypes, each less the mean of all
+
+and of the noise of one image the multiple is 1 / kappa. Given the class sums s = sum_i q_i x_i under posteriors with
+counts n, the means are then (Gaussian regression, or Kriging, over the names)
+
+    m = A s,    A = (diag(n) + kappa R^-1)^-1            with rho = 0: m_c = s_c / (n_c + kappa)
+
+so a class of few images is drawn toward what its neighbors by name make likely, not to the mean of all. How much of
+R the names explain grows with their number: three names say little about how names relate.
+
+K is kept as coordinates B (C, r) of the names, r at most RANK; what they leave out is the class's own, in the diagonal.
+With v_c = 1 / (d_c n_c + kappa), where d = 1 - rho |b_c|^2 is the diagonal that remains,
+
+    A = diag(d v) + Z Z',    Z = sqrt(kappa) diag(v) B (I / rho + B' diag(n v) B)^(-1/2)
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.engine.arrays import Array
+from trimtab.engine.roots import inverse_root
+
+MOST = 0.95  # rho with very many names
+HALF = 10.0  # names at which it is half of this
+RANK = 256  # coordinates of a name
+
+
+class Drawn(NamedTuple):
+    """A, which makes means of class sums."""
+
+    alone: Array  # (C,): what a class's own sum counts for it alone
+    together: Array  # (C, r): Z
+
+    def __call__(self, rows: Array) -> Array:
+        """(C, k): A times rows (C, k)."""
+        found: Array = self.together @ (self.together.T @ rows)
+        found += self.alone[:, None] * rows
+        return found
+
+
+class Relations:
+    """How the classes of a text (C, d) are related."""
+
+    def __init__(self, text: Array) -> None:
+        self._share = np.float32(MOST * len(text) / (len(text) + HALF))
+        self._names = _coordinates(text)
+        self._own: Array = 1 - self._share * np.einsum("cr,cr->c", self._names, self._names)
+
+    def draw(self, counts: Array, kappa: float) -> Drawn:
+        """A for classes that have been seen so often (C,)."""
+        known = np.float32(1) / (self._own * counts + np.float32(kappa))
+        explained: Array = (self._names * (counts * known)[:, None]).T @ self._names
+        explained[np.diag_indices(len(explained))] += 1 / self._share
+        together = np.float32(np.sqrt(kappa)) * known[:, None] * (self._names @ inverse_root(explained).T)
+        return Drawn(self._own * known, together)
+
+
+def _coordinates(text: Array) -> Array:
+    """(C, r): the names' main coordinates; the rows' products are their cosines, less what further ones would add."""
+    names = text - text.mean(axis=0)
+    names /= np.maximum(np.linalg.norm(names, axis=1, keepdims=True), 1e-12)
+    rank = min(*names.shape, RANK)
+    if len(names) <= names.shape[1]:
+        lengths, axes = np.linalg.eigh(names @ names.T)
+        return np.ascontiguousarray(axes[:, -rank:] * np.sqrt(np.maximum(lengths[-rank:], 0)), np.float32)
+    return np.ascontiguousarray(names @ np.linalg.eigh(names.T @ names)[1][:, -rank:], np.float32)
