@@ -232,3 +232,20 @@ def test_a_camera_that_shows_one_picture_breaks_nothing(clip_like):
     task, features, _ = clip_like
     still = np.repeat(features[:1], 100, axis=0)
     assert np.isfinite(Keel().start(task).run(np.concatenate([still, features[:100]])).probabilities).all()
+
+
+def test_a_strong_text_tells_how_often_classes_come():
+    """As in the plain twin; a class that comes often is then expected more than one that does not."""
+    rng = np.random.default_rng(8)
+    text = rng.normal(size=(8, 48))
+    text = (text / np.linalg.norm(text, axis=1, keepdims=True)).astype(np.float32)
+    labels = np.concatenate([np.zeros(200, int), rng.integers(1, 8, 200)])
+    memory = text[labels] + 0.13 * rng.normal(size=(400, 48))
+    memory = (memory / np.linalg.norm(memory, axis=1, keepdims=True)).astype(np.float32)
+    found = fit_classes(Stretches(memory, text).seen(400), 1.5, np.full(400, NO_ANSWER), Relations(text))
+    twin = Fit(memory.astype(np.float64), text.astype(np.float64), 1.5)
+    assert twin.known > 0.5
+    assert twin.common[0] > twin.common[1:].max() + 0.5
+    new = memory[rng.permutation(400)[:50]] + np.float32(0.02)
+    expected = np.array([twin.scores(x) for x in new.astype(np.float64)])
+    np.testing.assert_allclose(new @ found.weights.T + found.offsets, expected, atol=5e-3)

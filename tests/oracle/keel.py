@@ -72,7 +72,9 @@ class Fit:
         self.length = float(np.mean([x @ self.precision @ x for x in centered]))
         cosines = np.array([text @ x - (text @ x).mean() for x in memory])
         logits = sharpened(cosines, 0.55)
+        self.known = 0.0  # how far it is known how often classes come
         self._discriminate(centered, np.array([softmax(row) for row in logits]), cosines)
+        self.known = between((self.agreement - 0.8) / 0.15, 0, 1)
         self.habit = min(1, 2 * (1 - self.agreement)) * cosines.mean(axis=0)
         logits = sharpened(cosines - self.habit, 0.55)
         posteriors = np.array([softmax(row) for row in logits])
@@ -108,8 +110,9 @@ class Fit:
         self.kappa = (1 - share) / share
         self.drawn = np.linalg.inv(np.diag(self.counts) + self.kappa * np.linalg.inv(self.relations))
         self.means = self.drawn @ self.sums
-        common = np.minimum(1, self.counts / self.counts.mean())
-        self.reliability = self.counts / (self.counts + self.kappa) * common
+        self.common = self.known * np.log((self.counts + 1) / (self.counts + 1).mean())
+        not_rare = np.minimum(1, self.counts / self.counts.mean())
+        self.reliability = self.counts / (self.counts + self.kappa) * not_rare
 
     def _without(self, x: Doubles, c: int, posterior: Doubles) -> float:
         """The discriminant of a class from which the image's own share is taken out (its length is the mean one)."""
@@ -119,11 +122,12 @@ class Fit:
         left = 1 - own
         moved_along = (along - own * self.length) / left
         moved_square = (square - 2 * own * along + own * own * self.length) / left**2
-        return moved_along - moved_square / 2
+        return moved_along - moved_square / 2 + self.common[c]
 
     def scores(self, x: Doubles) -> Doubles:
         """(C,): the discriminants of a new image."""
-        return np.array([(x - self.mean) @ self.precision @ m - m @ self.precision @ m / 2 for m in self.means])
+        scores = [(x - self.mean) @ self.precision @ m - m @ self.precision @ m / 2 for m in self.means]
+        return np.array(scores) + self.common
 
 
 def run_whitened(

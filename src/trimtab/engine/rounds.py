@@ -37,6 +37,16 @@ class Evidence(NamedTuple):
     kappa: float
 
 
+class Means(NamedTuple):
+    """The class means, and what they say of the images."""
+
+    shares: Array  # (C, n): what each image counts for each mean
+    products: Array  # (C, n): x_i' S^-1 m_c, written over
+    squares: Array  # (C,): m_c' S^-1 m_c
+    common: Array  # (C,): how much more common than others a class is taken to be, a logarithm
+    reliability: Array  # (C,): r_c
+
+
 @njit(fastmath=VECTORIZE, nogil=True)
 def _sums(row: Array) -> tuple[np.float32, np.float32]:
     """The sum of numbers, and that of their squares."""
@@ -55,38 +65,28 @@ def begin(cosines: Array) -> tuple[Array, Array]:
 
 
 @njit(nogil=True)
-def take_habit_off(
-    text: Array, shares: Array, products: Array, squares: Array, length: float
-) -> tuple[Array, Names, Array]:
+def take_habit_off(text: Array, means: Means, length: float) -> tuple[Array, float, Names, Array]:
     """Take the habit off the text, as far as the discriminants say otherwise: (C,) what was taken off it.
 
-    And what that leaves: (n,) how the text names the images, (C, n) the posteriors that it alone gives.
+    How often they name images alike; and what that leaves: (n,) how the text names the images, (C, n) the posteriors
+    that it alone gives.
     """
-    leave_out(shares, products, squares, length)
-    habit = less_habit(text, min(1.0, HABIT * (1 - share_alike(named(products), named(text)))))
-    return habit, named(text), text_posteriors(text, factor_for(text, FIRST_CONFIDENCE))
+    leave_out(means, length)
+    agreement = share_alike(named(means.products), named(text))
+    habit = less_habit(text, min(1.0, HABIT * (1 - agreement)))
+    return habit, agreement, named(text), text_posteriors(text, factor_for(text, FIRST_CONFIDENCE))
 
 
 @njit(nogil=True)
-def find_better(
-    text: Array,
-    says: Names,
-    shares: Array,
-    products: Array,
-    squares: Array,
-    length: float,
-    reliability: Array,
-    strength: float,
-    posteriors: Array,
-) -> float:
+def find_better(text: Array, says: Names, means: Means, length: float, strength: float, posteriors: Array) -> float:
     """Write the posteriors of the next round: (C, n), from what the class means say of the images.
 
     The share of the images that text and discriminants name alike.
     """
-    leave_out(shares, products, squares, length)
-    agreement = share_alike(named(products), says)
+    leave_out(means, length)
+    agreement = share_alike(named(means.products), says)
     factor = factor_for(text, min(max(agreement, FIRST_CONFIDENCE), MOST_CONFIDENCE))
-    find_posteriors(text, factor, products, reliability, strength, posteriors)
+    find_posteriors(text, factor, means.products, means.reliability, strength, posteriors)
     return agreement
 
 
@@ -175,17 +175,17 @@ def evidence(posteriors: Array, squares: Array, length: float) -> Evidence:
 
 
 @njit(nogil=True, error_model="numpy")
-def leave_out(shares: Array, products: Array, squares: Array, length: float) -> None:
-    """Make discriminants (C, n) of the products x_i' S^-1 m_c: each image's own share is left out of a class's mean."""
+def leave_out(means: Means, length: float) -> None:
+    """Make discriminants (C, n) of the products: each image's own share is left out of a class's mean."""
     whole, half = np.float32(length), np.float32(0.5)
-    for c in range(len(products)):
-        row, own_row, square = products[c], shares[c], squares[c]
+    for c in range(len(means.products)):
+        row, own_row, square, common = means.products[c], means.shares[c], means.squares[c], means.common[c]
         for image in range(len(row)):
             own, product = own_row[image], row[image]
             over_left = np.float32(1) / (np.float32(1) - own)
             spoken = (product - own * whole) * over_left
             length_left = (square + own * (own * whole - np.float32(2) * product)) * over_left * over_left
-            row[image] = spoken - half * length_left
+            row[image] = spoken - half * length_left + common
 
 
 @njit(nogil=True)

@@ -14,7 +14,8 @@ from soft posteriors q_ic over the n remembered images x_i (centered at the memo
 * the text's sharpness in q is the agreement of the text's class with the discriminant's.
 * where a human has said what an image shows, q_i is that, in every round.
 * some names are near to every image. A first round asks how far text and discriminants agree; where they do not, the
-  text's mean over the images, its habit, is taken off, up to all of it. What a strong text often sees is often there.
+  text's mean over the images, its habit, is taken off, up to all of it. What a strong text often sees is often there:
+  where they nearly always agree, classes that are seen more often are taken to be more common, log n_c in g_c.
 
 Everything starts from the text alone each time, so it is a function of the memory: nothing drifts.
 """
@@ -28,11 +29,15 @@ from trimtab.engine.arrays import Array
 from trimtab.engine.few_classes import across, gathered
 from trimtab.engine.relations import Drawn, Relations
 from trimtab.engine.roots import inverse_root, times_inverse
-from trimtab.engine.rounds import begin, evidence, find_better, take_habit_off
+from trimtab.engine.rounds import Means, begin, evidence, find_better, take_habit_off
 from trimtab.engine.stretches import Seen
 
 ROUNDS = 4  # of posteriors and means; more change little
 LEAST_SHRINKAGE = 0.1  # of the covariance; with fewer images than dimensions, up to one half
+STRONG = (
+    0.8,
+    0.95,
+)  # share of images that text and discriminants name alike: how often classes come is not yet, is known
 NO_ANSWER = -1  # nobody has said what an image shows
 
 
@@ -126,30 +131,31 @@ def fit_classes(seen: Seen, strength: float, answers: NDArray[np.int64], relatio
     text, posteriors = begin(seen.cosines)
     answered = np.flatnonzero(answers != NO_ANSWER)
     _believe_humans(posteriors, answered, answers)
-    means, _ = _means(whitening, posteriors, relations)
-    habit, says, posteriors = take_habit_off(
-        text, means.shares, whitening.products(means), means.squares, whitening.length
-    )
+    _, means = _means(whitening, posteriors, relations, 0.0)
+    habit, agreement, says, posteriors = take_habit_off(text, means, whitening.length)
+    known = min(max((agreement - STRONG[0]) / (STRONG[1] - STRONG[0]), 0.0), 1.0)
     _believe_humans(posteriors, answered, answers)
     for _ in range(ROUNDS):
-        means, reliability = _means(whitening, posteriors, relations)
-        products = whitening.products(means)
-        agreement = find_better(
-            text, says, means.shares, products, means.squares, whitening.length, reliability, strength, posteriors
-        )
+        _, means = _means(whitening, posteriors, relations, known)
+        agreement = find_better(text, says, means, whitening.length, strength, posteriors)
         _believe_humans(posteriors, answered, answers)
-    means, reliability = _means(whitening, posteriors, relations)
-    directions = whitening.directions(means)
-    offsets = np.asarray(-means.squares / 2 - directions @ seen.mean, np.float32)
-    return Classes(directions, offsets, reliability, habit, agreement)
+    said, means = _means(whitening, posteriors, relations, known)
+    directions = whitening.directions(said)
+    offsets = np.asarray(means.common - means.squares / 2 - directions @ seen.mean, np.float32)
+    return Classes(directions, offsets, means.reliability, habit, agreement)
 
 
-def _means(whitening: _Whitening, posteriors: Array, relations: Relations) -> tuple[_Said, Array]:
-    """What the class means under posteriors (C, n) say, and how well classes are known: (C,) r_c."""
-    said = whitening.said(posteriors)
-    counts, kappa = evidence(posteriors, said.squares, whitening.length)
-    means = whitening.means(said, relations.draw(counts, kappa))
-    return means, counts / (counts + np.float32(kappa)) * np.minimum(1, counts / counts.mean())
+def _means(whitening: _Whitening, posteriors: Array, relations: Relations, known: float) -> tuple[_Said, Means]:
+    """The class means under posteriors (C, n), and what they say of the images.
+
+    `known` is how far it is known how often classes come, 0 to 1.
+    """
+    sums = whitening.said(posteriors)
+    counts, kappa = evidence(posteriors, sums.squares, whitening.length)
+    said = whitening.means(sums, relations.draw(counts, kappa))
+    reliability = counts / (counts + np.float32(kappa)) * np.minimum(1, counts / counts.mean())
+    common = np.float32(known) * np.log((counts + 1) / (counts + 1).mean())
+    return said, Means(said.shares, whitening.products(said), said.squares, common, reliability)
 
 
 def _believe_humans(posteriors: Array, answered: NDArray[np.intp], answers: NDArray[np.int64]) -> None:
