@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab import MCP, Keel, Stream, Task
+from trimtab.fusion.context import held_counts
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +73,21 @@ def test_a_saved_stream_remembers_what_was_just_there(images, tmp_path):
     again = Stream.load(tmp_path / "stream.safetensors", task)
     left, later = (s.run(features[order[300:400]]).probabilities for s in (stream, again))
     np.testing.assert_array_equal(left, later)
+
+
+@pytest.mark.parametrize(("usual", "expected"), [(1.0, 1.0), (0.8, 1.0), (0.6, 0.75), (0.4, 0.5), (0.05, 0.5)])
+def test_what_is_held_counts_half_where_images_come_in_runs(usual, expected):
+    assert held_counts(np.array([usual, 1 - usual, 0.0, 0.0])) == pytest.approx(expected)
+
+
+def test_parts_that_hold_images_speak_less_in_a_run(images):
+    """Beside the text; the same stream with the same trust, told that there are runs and that there are none."""
+    task, features, _ = images
+    stream = MCP().start(task)
+    stream.run(features[:300], keep_parts=False)
+    forces = []
+    for shares in ([0.99, 0.01, 0.0, 0.0], [0.1, 0.3, 0.3, 0.3]):
+        stream.fusion.context.shares[:] = shares
+        report = stream.fusion_report()
+        forces.append(report["prototype"] / report["text"])
+    assert forces[1] == pytest.approx(forces[0] / 2, rel=0.02)  # the sharpness of the text is added to its force

@@ -28,7 +28,7 @@ from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import VECTORIZE, log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
-from trimtab.fusion.context import Context, expect, learn_context
+from trimtab.fusion.context import Context, expect, held_counts, learn_context
 from trimtab.fusion.loudness import LOG_POWER, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
@@ -152,7 +152,8 @@ class AutoWeights:
         return loops.trusts(self.agreement, self.habit.shape[1])
 
     def _forces(self) -> NDArray[np.float64]:
-        return loops.forces(self.shares, self.spread, self._trusts(), self.seen[0])
+        counted = self._trusts() * held_counts(self.context.shares)
+        return loops.forces(self.shares, self.spread, counted, self.seen[0])
 
     def _given(self, parts: Mapping[str, Array]) -> tuple[tuple[Array, ...], Array]:
         """(B, C) each: the parts to be weighed; and the logarithms of the others, summed."""
@@ -261,6 +262,7 @@ def _walk(
     said, expected = np.empty(classes), np.ones(classes)
     for row in range(images):
         trusted = loops.trusts(learned.agreement, classes)
+        trusted *= held_counts(learned.shares)
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
         if len(learned.recent):
             expect(learned.sums, learned.recent, learned.shares, expected)

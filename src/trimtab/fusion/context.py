@@ -10,6 +10,8 @@ times as much as usual (Bayes' rule with the next image's prior in the place of 
 how well each mean foretold what was said next, one step of expectation-maximization per image. In a shuffled stream
 nothing recent foretells better than what is usual: the shares go to nothing, and nothing changes.
 
+Where there are runs, caches hold what was there before. So what they say counts less (`held_counts`).
+
 Who listens decides what is said: weights found from the stream (auto.py) take in what the parts say together, a guard
 what the text says, which no memory has a part in (guard/runs.py).
 """
@@ -25,6 +27,7 @@ HORIZONS = np.array([2.0, 8.0, 32.0])  # images that each mean speaks of
 FIRST_SHARE = 0.1  # of all horizons together, before anything is known
 LEAST_SHARE = 0.002  # so that a share can grow again
 LEAST = 1e-30  # what is said of a class: halved a thousand times, nothing at all would be slow to compute with
+RUNS = (0.2, 0.6)  # share of images in runs: up to the first what is held counts as ever, from the second on half
 WINDOW, WARM_UP = 100.0, 20.0  # images that the shares speak of; images' worth of caution at the start
 
 
@@ -55,6 +58,13 @@ class Context:
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
         self.recent[:] = self.sums / self.sums.sum()
+
+
+@njit(nogil=True)
+def held_counts(shares: Doubles) -> float:
+    """How far what caches hold counts, 0.5 to 1: in a run it is mostly of classes that are not there."""
+    in_runs = min(max((1 - shares[0] - RUNS[0]) / (RUNS[1] - RUNS[0]), 0.0), 1.0)
+    return 1 - 0.5 * in_runs
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
