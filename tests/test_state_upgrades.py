@@ -13,6 +13,7 @@ from trimtab.engine import state_io
 from trimtab.engine.equations import softmax
 from trimtab.engine.state_io import VERSION, read_state
 from trimtab.engine.state_upgrades import GONE, ITEMS, LIES, NEW, NEW_OF_METHOD, SHRUNK
+from trimtab.methods.keel import ASKED, FOR_TEXT, SEEN
 from trimtab.serve import Request, StreamSettings, Tenant
 
 GOLDEN = Path(__file__).parent / "golden" / "states-format-2"
@@ -100,7 +101,8 @@ def test_an_older_state_answers_as_surely_as_one_that_was_never_saved(name, tmp_
     assert ours[2] == pytest.approx(text, abs=0.1)
     if name == "keel":
         ours, theirs = (each.arrays()["state.reputation.figures"] for each in (stream, never_saved))
-        assert ours == pytest.approx(theirs, abs=0.05)
+        for place in (SEEN, ASKED, FOR_TEXT):  # what the memory is worth depends on fits, which were others then
+            assert ours[place] == pytest.approx(theirs[place], abs=0.05)
     sure, expected = (each.run(IMAGES[40:]).probabilities.max(axis=1).mean() for each in (stream, never_saved))
     assert sure == pytest.approx(expected, abs=0.1)
 

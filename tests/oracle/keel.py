@@ -157,7 +157,7 @@ def run_whitened(
             witness = between((for_memory / for_text - 0.85) / 0.2, 0, 1)
             beyond_chance = between(((for_memory - by_chance) / (1 - by_chance) - 0.4) / 0.1, 0, 1)
             weight = strength * known * trust * (witness + (1 - witness) * 0.25 * beyond_chance)
-        found.append(softmax(weight * scores))
+        found.append(softmax((weight if weight >= 1e-3 else 0.0) * scores))
 
         recent = min(n, 200) + 20
         best = int(text_logits.argmax())

@@ -46,6 +46,8 @@ WITNESSED = (0.85, 1.05)  # the witnesses' support for the memory over that for 
 SOFTLY = 0.25  # of its weight, for a memory that witnesses support less than the text, but far more than chance would:
 BEYOND_CHANCE = (0.4, 0.5)  # how much more, as a share of all that is beyond chance; from nothing to full weight
 
+FAINT = 1e-3  # a weight below is none at all: a memory that knows nothing should not be heard to name a class
+
 # Places in the array of figures,
 SEEN, ASKED, ALIKE, FOR_MEMORY, FOR_TEXT = range(5)
 # and in that of what the witnesses said of the image before, which supports the memory now by chance alone.
@@ -273,6 +275,7 @@ def _speak(probabilities: Array, reliability: Array, worth: Doubles, scores: Arr
     """Write (n, C): the discriminants, by the worth of each image and how well its classes are known; a softmax."""
     for image in range(len(said)):
         weight = np.float32(dot(probabilities[image], reliability) * worth[image])
+        weight = weight if weight >= FAINT else np.float32(0)
         row, own = said[image], scores[image]
         for c in range(len(row)):
             row[c] = weight * own[c]
