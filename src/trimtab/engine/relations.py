@@ -19,7 +19,8 @@ With v_c = 1 / (d_c n_c + kappa), where d = 1 - rho |b_c|^2 is the diagonal that
     A = diag(d v) + Z Z',    Z = sqrt(kappa) diag(v) B (I / rho + B' diag(n v) B)^(-1/2)
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -30,18 +31,7 @@ MOST = 0.95  # rho with very many names
 HALF = 10.0  # names at which it is half of this
 RANK = 256  # coordinates of a name
 
-
-class Drawn(NamedTuple):
-    """A, which makes means of class sums."""
-
-    alone: Array  # (C,): what a class's own sum counts for it alone
-    together: Array  # (C, r): Z
-
-    def __call__(self, rows: Array) -> Array:
-        """(C, k): A times rows (C, k)."""
-        found: Array = self.together @ (self.together.T @ rows)
-        found += self.alone[:, None] * rows
-        return found
+Draw = Callable[[Array], Array]
 
 
 class Relations:
@@ -52,13 +42,18 @@ class Relations:
         self._names = _coordinates(text)
         self._own: Array = 1 - self._share * np.einsum("cr,cr->c", self._names, self._names)
 
-    def draw(self, counts: Array, kappa: float) -> Drawn:
-        """A for classes that have been seen so often (C,)."""
-        known = np.float32(1) / (self._own * counts + np.float32(kappa))
+    def draw(self, counts: Array, kappa: float) -> Draw:
+        """What makes means (C, k) of sums (C, k), A times them, for classes that have been seen so often (C,)."""
+        known = np.asarray(1 / (self._own * counts + np.float32(kappa)), np.float32)
         explained: Array = (self._names * (counts * known)[:, None]).T @ self._names
         explained[np.diag_indices(len(explained))] += 1 / self._share
-        together = np.float32(np.sqrt(kappa)) * known[:, None] * (self._names @ inverse_root(explained).T)
-        return Drawn(self._own * known, together)
+        together: Array = np.float32(np.sqrt(kappa)) * known[:, None] * (self._names @ inverse_root(explained).T)
+        alone: Array = self._own * known
+        if len(counts) <= RANK:
+            whole: Array = together @ together.T
+            whole[np.diag_indices(len(whole))] += alone
+            return partial(np.matmul, whole)
+        return lambda sums: together @ (together.T @ sums) + alone[:, None] * sums
 
 
 def _coordinates(text: Array) -> Array:

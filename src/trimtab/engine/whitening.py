@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.few_classes import across, gathered
-from trimtab.engine.relations import Drawn, Relations
+from trimtab.engine.relations import Draw, Relations
 from trimtab.engine.roots import inverse_root, times_inverse
 from trimtab.engine.rounds import Means, begin, evidence, find_better, take_habit_off
 from trimtab.engine.stretches import Seen
@@ -83,10 +83,10 @@ class _Whitening:
         sums = gathered(posteriors, self._images) - counts[:, None] * self._mean
         return self._squared(posteriors, sums, self._scale * self._inverted(sums))
 
-    def means(self, said: _Said, drawn: Drawn) -> _Said:
+    def means(self, said: _Said, draw: Draw) -> _Said:
         """What the means say that come of class sums."""
-        sums = None if said.sums is None else drawn(said.sums)
-        return self._squared(drawn(said.shares), sums, drawn(said.inverted))
+        sums = None if said.sums is None else draw(said.sums)
+        return self._squared(draw(said.shares), sums, draw(said.inverted))
 
     def _squared(self, shares: Array, sums: Array | None, inverted: Array) -> _Said:
         if sums is None:
