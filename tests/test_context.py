@@ -91,3 +91,15 @@ def test_parts_that_hold_images_speak_less_in_a_run(images):
         report = stream.fusion_report()
         forces.append(report["prototype"] / report["text"])
     assert forces[1] == pytest.approx(forces[0] / 2, rel=0.02)  # the sharpness of the text is added to its force
+
+
+@pytest.mark.parametrize("usual", [0.99, 0.1])
+def test_a_stream_weighs_its_next_image_as_one_that_is_asked_about(images, usual):
+    """In a run and in none, the compiled walk and a single answer agree on what caches count."""
+    task, features, _ = images
+    stream = MCP().start(task)
+    parts = stream.run(features[:300]).parts
+    stream.fusion.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
+    last = {name: part[-1] for name, part in parts.items()}
+    asked = stream.fusion.combine(last, comes_next=True)
+    np.testing.assert_allclose(stream.fusion.step(last), asked, atol=1e-6)

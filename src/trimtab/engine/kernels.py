@@ -14,6 +14,12 @@ STRETCH = 256  # numbers that are searched at once
 LOWEST, HIGHEST = np.int32(np.iinfo(np.int32).min), np.int32(np.iinfo(np.int32).max)
 
 
+@njit(nogil=True)
+def ramp(value: float, low: float, high: float) -> float:
+    """From 0 up to the lower bound to 1 from the higher one on."""
+    return min(max((value - low) / (high - low), 0.0), 1.0)
+
+
 @njit(fastmath=VECTORIZE, inline="always")
 def exp(x: np.float32) -> np.float32:
     """The exponential for x <= 88 to 3e-7, with no branch and no call, so that a loop becomes vector instructions.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block
 from trimtab.engine.compiled import code_for, njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, ramp
 
 USUAL, UNEQUAL = 0.3, 0.45  # deviation of the log deviations: of names alike, and of names far from it
 MOST = 0.5  # half of the way: a name that is better known may be louder with good reason
@@ -96,7 +96,7 @@ class TextLevel:
         shares = named[named > 0] / images
         classes_shown = np.exp(-(shares * np.log(shares)).sum())
         spread = np.sqrt(max(float((loud * loud).mean()) - 0.5 / classes_shown, 0.0))
-        share = MOST * min(max((spread - USUAL) / (UNEQUAL - USUAL), 0.0), 1.0)
+        share = MOST * ramp(spread, USUAL, UNEQUAL)
         habit = total / (weight + WARM_UP)
         self.share[0] = share
         self.gains[:] = np.exp(-share * loud)

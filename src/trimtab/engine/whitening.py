@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array
 from trimtab.engine.few_classes import across, gathered
+from trimtab.engine.kernels import ramp
 from trimtab.engine.relations import Draw, Relations
 from trimtab.engine.roots import inverse_root, times_inverse
 from trimtab.engine.rounds import Means, begin, evidence, find_better, take_habit_off
@@ -133,7 +134,7 @@ def fit_classes(seen: Seen, strength: float, answers: NDArray[np.int64], relatio
     _believe_humans(posteriors, answered, answers)
     _, means = _means(whitening, posteriors, relations, 0.0)
     habit, agreement, says, posteriors = take_habit_off(text, means, whitening.length)
-    known = min(max((agreement - STRONG[0]) / (STRONG[1] - STRONG[0]), 0.0), 1.0)
+    known = ramp(agreement, *STRONG)
     _believe_humans(posteriors, answered, answers)
     for _ in range(ROUNDS):
         _, means = _means(whitening, posteriors, relations, known)

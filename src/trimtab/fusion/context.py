@@ -20,7 +20,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE
+from trimtab.engine.kernels import VECTORIZE, ramp
 from trimtab.fusion.loops import total_of
 
 HORIZONS = np.array([2.0, 8.0, 32.0])  # images that each mean speaks of
@@ -63,8 +63,7 @@ class Context:
 @njit(nogil=True)
 def held_counts(shares: Doubles) -> float:
     """How far what caches hold counts, 0.5 to 1: in a run it is mostly of classes that are not there."""
-    in_runs = min(max((1 - shares[0] - RUNS[0]) / (RUNS[1] - RUNS[0]), 0.0), 1.0)
-    return 1 - 0.5 * in_runs
+    return 1 - 0.5 * ramp(1 - shares[0], *RUNS)
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")

@@ -17,7 +17,7 @@ import numpy as np
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.clarity import margin
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, best_of, exp, highest_of
+from trimtab.engine.kernels import VECTORIZE, best_of, exp, highest_of, ramp
 
 MARGINS = (1.45, 1.75)  # from no sign of a strong text to a clear one
 AGREEMENTS = (0.75, 0.85)
@@ -58,11 +58,6 @@ def _gaussian_margin(classes: int) -> float:
     return float(between) / math.sqrt(1 - 1 / classes)
 
 
-@njit(nogil=True)
-def _share(value: float, low: float, high: float) -> float:
-    return min(max((value - low) / (high - low), 0.0), 1.0)
-
-
 @njit(fastmath=VECTORIZE, nogil=True)
 def learn_sharpness(figures: Doubles, said: Array, logs: Array, seen: int, usual_margin: float) -> None:
     """Take in an image: what the text said (C,), and the parts' logits (P, C), the text's first."""
@@ -84,7 +79,7 @@ def learn_sharpness(figures: Doubles, said: Array, logs: Array, seen: int, usual
     figures[AGREEMENT] += (alike / (parts - 1) - figures[AGREEMENT]) * recent
     figures[MARGIN] += (margin(text) / usual_margin - figures[MARGIN]) * recent
     figures[CONFIDENCE] += (plain - figures[CONFIDENCE]) * recent
-    strong = _share(figures[MARGIN], MARGINS[0], MARGINS[1]) * _share(figures[AGREEMENT], AGREEMENTS[0], AGREEMENTS[1])
+    strong = ramp(figures[MARGIN], MARGINS[0], MARGINS[1]) * ramp(figures[AGREEMENT], AGREEMENTS[0], AGREEMENTS[1])
     wanted = figures[CONFIDENCE] + strong * (SURE - figures[CONFIDENCE])
     moved = figures[LOG_FACTOR] + SLOPE * (wanted - sharper) * recent
     figures[LOG_FACTOR] = min(max(moved, 0.0), MOST)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, best_of, softmax_in_place
+from trimtab.engine.kernels import VECTORIZE, best_of, ramp, softmax_in_place
 from trimtab.engine.operations import Size
 from trimtab.engine.parameters import number, slots
 from trimtab.engine.products import dot
@@ -223,15 +223,10 @@ def _trust(figures: Doubles, expected: float) -> float:
 
 
 @njit(nogil=True)
-def _ramp(value: float, bounds: tuple[float, float]) -> float:
-    return min(max((value - bounds[0]) / (bounds[1] - bounds[0]), 0.0), 1.0)
-
-
-@njit(nogil=True)
 def _witness(figures: Doubles, chance: Doubles) -> float:
     support, by_chance = figures[FOR_MEMORY], chance[BY_CHANCE]
-    as_the_text = _ramp(support / max(figures[FOR_TEXT], 1e-6), WITNESSED)
-    softly = SOFTLY * _ramp((support - by_chance) / max(1 - by_chance, 1e-6), BEYOND_CHANCE)
+    as_the_text = ramp(support / max(figures[FOR_TEXT], 1e-6), *WITNESSED)
+    softly = SOFTLY * ramp((support - by_chance) / max(1 - by_chance, 1e-6), *BEYOND_CHANCE)
     return as_the_text + (1 - as_the_text) * softly
 
 
