@@ -2,7 +2,8 @@
 
 A text prototype's cosine becomes a logit by a factor that comes with the encoder, is often unknown, and is wrong for
 words unlike those it was trained with. Here it is the factor at which the text's mean confidence over the last images,
-the probability of its best class, is CONFIDENCE. So the scale that a task states changes no answer; no label is used.
+the probability of its best class, is CONFIDENCE, or a third of the way from chance to certainty where classes are so
+few that this is more. So the scale that a task states changes no answer; no label is used.
 It is still the only hint at how sure of its answers a classifier should be, so the confidence that it gives is kept.
 Names that speak far louder than others are put on one level first (leveling.py).
 """
@@ -20,6 +21,7 @@ from trimtab.engine.leveling import TextLevel, unlevel_row
 from trimtab.engine.state import OwnArrays
 
 CONFIDENCE = 0.4
+BEYOND_CHANCE = 1 / 3  # of the way to certainty: more than CONFIDENCE below ten classes; of two, one has half by chance
 WINDOW = 200.0  # images that the mean confidence speaks of
 WARM_UP = 20.0  # images' worth of caution at the start
 FIRST_SPREAD = 2.0  # deviation of the first image's logits over the classes: a first guess
@@ -99,9 +101,10 @@ def _marks(counted: NDArray[np.bool_] | None, images: int) -> NDArray[np.bool_]:
 
 
 @njit(nogil=True)
-def next_log_scale(log_scale: float, seen: float, confidence: float) -> float:
-    """The log scale after another image, whose best class had this probability."""
-    return log_scale + SLOPE * (CONFIDENCE - confidence) / (min(seen, WINDOW) + WARM_UP)
+def next_log_scale(log_scale: float, seen: float, confidence: float, classes: int) -> float:
+    """The log scale after another image, whose best of so many classes had this probability."""
+    wanted = max(CONFIDENCE, 1 / classes + (1 - 1 / classes) * BEYOND_CHANCE)
+    return log_scale + SLOPE * (wanted - confidence) / (min(seen, WINDOW) + WARM_UP)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -134,7 +137,7 @@ def _scales(
                 highest, as_stated = highest_of(given), np.float32(0)
                 for c in range(len(image)):
                     as_stated += exp(as_stated_scale * (given[c] - highest))
-            log_scale = next_log_scale(log_scale, seen, float(1 / total))
+            log_scale = next_log_scale(log_scale, seen, float(1 / total), len(image))
             stated += (1 / as_stated - stated) / (min(seen, WINDOW) + 1)
             seen += 1
         after[row, SEEN], after[row, LOG_SCALE], after[row, STATED] = seen, log_scale, stated

@@ -124,7 +124,7 @@ def take_in(text: Array, scale: float, answer: Array, named: int, runs: Tables, 
     for c in range(len(text)):  # in place: see `kernels.softmax_in_place`
         ratios[c] = exp(ratios[c])
         total += ratios[c]
-    figures[LOG_SCALE] = next_log_scale(np.log(sharper * scale), figures[SEEN], float(1 / total))
+    figures[LOG_SCALE] = next_log_scale(np.log(sharper * scale), figures[SEEN], float(1 / total), len(text))
     for who in range(len(contexts)):  # in a loop: half the code, which a step finds in no cache
         now = ratios if who == 0 else answer  # of the probabilities to the highest: what is said may have any unit
         for c in range(len(text)):
