@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab import MCP, Keel, Stream, Task
+from trimtab.fusion.auto import AutoWeights
 from trimtab.fusion.context import held_counts
 
 
@@ -93,11 +94,21 @@ def test_parts_that_hold_images_speak_less_in_a_run(images):
     assert forces[1] == pytest.approx(forces[0] / 2, rel=0.02)  # the sharpness of the text is added to its force
 
 
+@pytest.mark.parametrize(("usual", "power"), [(0.99, 1.0), (0.1, 0.5)])
+def test_a_part_that_comes_weighed_counts_less_in_a_run(usual, power):
+    even, memory = np.full(4, 0.25, np.float32), np.array([0.7, 0.1, 0.1, 0.1], np.float32)
+    weights = AutoWeights(("text", "retrieval", "memory"), 4, weighed=("memory",))
+    weights.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
+    answer = weights.combine({"text": even, "retrieval": even, "memory": memory})
+    np.testing.assert_allclose(answer, memory**power / (memory**power).sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", [MCP, Keel])
 @pytest.mark.parametrize("usual", [0.99, 0.1])
-def test_a_stream_weighs_its_next_image_as_one_that_is_asked_about(images, usual):
+def test_a_stream_weighs_its_next_image_as_one_that_is_asked_about(images, usual, method):
     """In a run and in none, the compiled walk and a single answer agree on what caches count."""
     task, features, _ = images
-    stream = MCP().start(task)
+    stream = method().start(task)
     parts = stream.run(features[:300]).parts
     stream.fusion.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
     last = {name: part[-1] for name, part in parts.items()}

@@ -106,7 +106,7 @@ class Learner:
         walked = self.method.walk(block, self.state, NOT_LEARNED)
         if walked is not None:
             parts = {name: part[0] for name, part in walked.items()}
-            return parts, self.fusion.combine(parts)
+            return parts, self.fusion.combine(parts, block[0].sure)
         self.state.open(block)
         return self._passed_by(block[0], comes_next=False)
 
@@ -115,7 +115,7 @@ class Learner:
         put_back = self.state.hold()
         try:
             parts = self.method.foretell(image, self.state)
-            answer = self.fusion.combine(parts, comes_next=comes_next)
+            answer = self.fusion.combine(parts, image.sure, comes_next=comes_next)
             return {name: part.copy() for name, part in parts.items()}, answer
         finally:
             put_back()

@@ -113,10 +113,10 @@ def _learn(
     """`half` (m, C) has a row for every so many of the images that are learned from, all else for every image."""
     asked, whole = 0, np.empty(logits.shape[1], np.float32)
     for place in range(len(learned)):
-        if not learned[place]:
-            continue
         agreed = _log_odds(figures[HALVES]) + _log_odds(figures[RETRIEVED])
         sure[place] = 1 / (1 + np.exp(-AGREED * agreed - STATED * _log_odds(sure[place])))
+        if not learned[place]:
+            continue
         if figures[SEEN] % every == 0:
             before = np.floor(figures[SEEN] / every)
             unlevel_row(logits[place], scales[place], gains, offsets, whole)

@@ -29,10 +29,11 @@ from trimtab.engine.kernels import VECTORIZE, log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 from trimtab.fusion.context import Context, expect, held_counts, learn_context
-from trimtab.fusion.loudness import LOG_POWER, learn_loudness, new_loudness
+from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
 POWER = 1.5  # answers are this much surer when they meet what is expected, or a long run could drown what comes next
+NOT_LEARNED = np.zeros(1, np.bool_)  # of a single image that is only answered
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
 
 # How much of a part's habit is taken off: all of it where a part asks only the images it keeps. What the text often
@@ -44,8 +45,8 @@ class AutoWeights:
     """Weighs the parts of a prediction by what the stream shows of them, without labels.
 
     Combining costs a few passes over the C classes; what is learned of P parts takes (P + 1) C + 3 P + 3 numbers. The
-    parts named in `weighed` come weighed by their method already: they are multiplied to the product as they are. Where
-    the order of the images may say something (`ordered`), their context takes (K + 1) C more for K horizons.
+    parts named in `weighed` come weighed by their method already; where images come in runs, they count less, as all do
+    that hold images. Where the order may say something (`ordered`), the context takes (K + 1) C more for K horizons.
     """
 
     def __init__(
@@ -88,25 +89,26 @@ class AutoWeights:
         """What comes next has nothing to do with what came before."""
         self.context.cut()
 
-    def combine(self, parts: Mapping[str, Array], *, comes_next: bool = False) -> Array:
+    def combine(self, parts: Mapping[str, Array], sure: float | None = None, *, comes_next: bool = False) -> Array:
         """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off.
 
         What was just there counts only for an image that comes next, not for one that somebody asks about.
         """
-        given, weighed = self._given({name: part[None] for name, part in parts.items()})
-        fused, answer = np.empty_like(weighed[0]), np.empty_like(weighed[0])
-        logs = np.empty((len(given), len(answer)), np.float32)
-        learned, expected = self._learned, np.ones(len(answer))
-        if comes_next and len(learned.recent):
-            expect(learned.sums, learned.recent, learned.shares, expected)
-        _logs(given, 0, logs)
-        _combine(weighed[0], self.habits, self._forces(), learned, expected, logs, np.empty_like(logs), fused, answer)
+        recent = self.context.recent.copy()
+        if not comes_next:
+            self.cut()
+        answer = self._walk_one(parts, sure, NOT_LEARNED)
+        self.context.recent[:] = recent
         return answer
 
     def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
         """The same, and learn habits, spreads, agreement, the text's strength and loudness from the image."""
+        return self._walk_one(parts, sure, None)
+
+    def _walk_one(self, parts: Mapping[str, Array], sure: float | None, learned: NDArray[np.bool_] | None) -> Array:
         told = None if sure is None else np.array([sure])
-        return self.walk({name: part[None] for name, part in parts.items()}, told)[0]
+        answer: Array = self.walk({name: part[None] for name, part in parts.items()}, told, learned)[0]
+        return answer
 
     def walk(
         self, parts: Mapping[str, Array], sure: Doubles | None = None, learned: NDArray[np.bool_] | None = None
@@ -199,20 +201,25 @@ def _combine(
     unbiased: Array,
     fused: Array,
     answer: Array,
-) -> None:
+    sure: float,
+) -> float:
     """One image's parts and what was expected as one prediction. Written: the parts' logits (P, C), less their means,
     and without their habits; their product (C,), which the stream learns from; and the answer (C,), which also knows
-    the context and is as loud as it should be.
+    the context and is as loud as it should be. The log power that makes it so is returned.
     """
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
     for c in range(len(fused)):
         fused[c] += sharper * logs[0, c] + weighed[c]
-    louder = np.float32(np.exp(learned.loudness[LOG_POWER]))
+    log_power = learned.loudness[LOG_POWER]
+    if learned.seen[0] == 0 and not np.isnan(sure):
+        log_power = first_log_power(fused, sure)
+    louder = np.float32(np.exp(log_power))
     for c in range(len(fused)):
         answer[c] = louder * (fused[c] + log(np.float32(expected[c])) / np.float32(POWER))
     softmax_in_place(fused)
     softmax_in_place(answer)
+    return float(log_power)
 
 
 @njit(nogil=True)
@@ -261,18 +268,21 @@ def _walk(
     unbiased, fused = np.empty_like(logs), np.empty_like(answers[0])
     said, expected = np.empty(classes), np.ones(classes)
     for row in range(images):
-        trusted = loops.trusts(learned.agreement, classes)
-        trusted *= held_counts(learned.shares)
+        counted, trusted = held_counts(learned.shares), loops.trusts(learned.agreement, classes)
+        trusted *= counted
+        answers[row] *= np.float32(counted)
         force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
         if len(learned.recent):
             expect(learned.sums, learned.recent, learned.shares, expected)
         _logs(parts, row, logs)
-        _combine(answers[row], habits, force, learned, expected, logs, unbiased, fused, answers[row])
+        answer = answers[row]
+        log_power = _combine(answer, habits, force, learned, expected, logs, unbiased, fused, answer, sure[row])
         if not learned_from[row]:
             continue
         if len(learned.recent):
             for c in range(len(said)):
                 said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
             learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
-        learn_loudness(learned.loudness, answers[row], sure[row], learned.seen[0])
+        learned.loudness[LOG_POWER] = log_power
+        learn_loudness(learned.loudness, answer, sure[row], learned.seen[0])
         _learn(parts, row, logs, unbiased, fused, learned, usual_margin)

@@ -10,7 +10,7 @@ times as much as usual (Bayes' rule with the next image's prior in the place of 
 how well each mean foretold what was said next, one step of expectation-maximization per image. In a shuffled stream
 nothing recent foretells better than what is usual: the shares go to nothing, and nothing changes.
 
-Where there are runs, caches hold what was there before. So what they say counts less (`held_counts`).
+Where there are runs, caches and memories hold what was there before. So what they say counts less (`held_counts`).
 
 Who listens decides what is said: weights found from the stream (auto.py) take in what the parts say together, a guard
 what the text says, which no memory has a part in (guard/runs.py).
@@ -62,7 +62,7 @@ class Context:
 
 @njit(nogil=True)
 def held_counts(shares: Doubles) -> float:
-    """How far what caches hold counts, 0.5 to 1: in a run it is mostly of classes that are not there."""
+    """How far what is held of the stream counts, 0.5 to 1: in a run it is mostly of classes that are not there."""
     return 1 - 0.5 * ramp(1 - shares[0], *RUNS)
 
 

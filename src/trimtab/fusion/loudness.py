@@ -3,19 +3,20 @@
 Weights without labels make the parts speak with equal force, which is good for the answer and says nothing about how
 often it is right. Whoever knows how sure answers should be on average (`Block.sure`: the text at the scale that came
 with the encoder; where halves of it are asked, engine/halves.py, these know more) gives this here: the product is
-raised to a power, the same for all classes, that makes its mean confidence over the last images just that. No label
-changes, and no label is used.
+raised to a power, the same for all classes, that makes its mean confidence over the last images just that; of the first
+image, its own. No label changes, and no label is used.
 """
 
 import numpy as np
 
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import highest_of
+from trimtab.engine.kernels import VECTORIZE, exp, highest_of
 
 WINDOW, WARM_UP = 200, 20.0  # images that the mean confidence speaks of; images' worth of caution at the start
 SLOPE = 3.0  # a step in log power per difference in confidence: near Newton's
 MOST = 3.0  # the log power's limit, up and down
+HALVINGS = 16  # of the range in which the first is looked for
 
 LOG_POWER = 0  # place in the array of figures
 
@@ -23,6 +24,27 @@ LOG_POWER = 0  # place in the array of figures
 def new_loudness() -> Doubles:
     """Nothing known: the product as it is."""
     return np.zeros(1)
+
+
+@njit(nogil=True)
+def first_log_power(product: Array, sure: float) -> float:
+    """The log power that makes the best class of the first product (C,), logits, as probable as it should be."""
+    low, high = -MOST, MOST
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if _confidence(product, np.float32(np.exp(middle))) < sure:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+@njit(fastmath=VECTORIZE, nogil=True)
+def _confidence(product: Array, power: np.float32) -> float:
+    highest, total = highest_of(product), np.float32(0)
+    for c in range(len(product)):
+        total += exp(power * (product[c] - highest))
+    return float(1 / total)
 
 
 @njit(nogil=True)

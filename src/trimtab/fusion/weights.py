@@ -31,10 +31,11 @@ ORACLE_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 
 class Fusion(Protocol):
     """What a stream asks of a fusion."""
 
-    def combine(self, parts: Mapping[str, Array], *, comes_next: bool = False) -> Array:
+    def combine(self, parts: Mapping[str, Array], sure: float | None = None, *, comes_next: bool = False) -> Array:
         """(C,) probabilities of one image from those of its parts; nothing is written.
 
-        `comes_next`: it is the stream's next image, so what was just there may say something about it.
+        `comes_next`: it is the stream's next image, so what was just there may say something about it; `sure` as in
+        `step`.
         """
 
     def cut(self) -> None:
@@ -75,7 +76,13 @@ class FixedWeights:
     def cut(self) -> None:
         """Nothing is remembered."""
 
-    def combine(self, parts: Mapping[str, Array], *, comes_next: bool = False) -> Array:  # noqa: ARG002
+    def combine(
+        self,
+        parts: Mapping[str, Array],
+        sure: float | None = None,  # noqa: ARG002
+        *,
+        comes_next: bool = False,  # noqa: ARG002
+    ) -> Array:
         """(C,) or (N, C) probabilities of one image or of a stream."""
         total = parts[self.parts[0]] * self.weights[0]
         for name, weight in zip(self.parts[1:], self.weights[1:], strict=True):
