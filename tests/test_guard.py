@@ -315,3 +315,32 @@ def test_guards_that_are_no_guards_are_refused(cones):
         Stream(MCP(), task, guard=3)
     with pytest.raises(TrimtabError, match="strange"):
         Guard(strange=-1)
+
+
+def test_duplicates_can_be_switched_off():
+    """The cosine of equal images may round above 1."""
+    task, images = random_stream(classes=7, dim=64, views=1, images=60, seed=0)
+    off = Guard(duplicates=0, gap=0, strange=0, quota=0, contradicted=0, start_over=0, fall_back=False)
+    stream, by_steps = MCP().start(task, off), MCP().start(task, off)
+    stream.run(np.repeat(images, 2, axis=0))
+    for image in np.repeat(images, 2, axis=0):
+        by_steps.step(image)
+    assert set(verdicts(stream)) == set(verdicts(by_steps)) == {Verdict.LEARNED}
+
+
+@pytest.mark.parametrize("survivors", [0, 1, 15, 30])
+def test_a_memory_that_forgets_is_one_that_saw_only_the_others(cones, survivors):
+    task, images, _ = cones
+    believing = Guard(duplicates=0, gap=0, strange=0, quota=0, contradicted=0, start_over=0)
+    stream, other = make_method("keel").start(task, believing), make_method("keel").start(task)
+    stream.run(images[:200], sources=["own"] * survivors + ["other"] * (200 - survivors))
+    other.run(images[:survivors])
+    assert stream.forget("other") >= 200 - survivors
+    assert stream.forget("other") == 0
+    found, expected = stream.state.memory.arrays(), other.state.memory.arrays()
+    for name in ("features", "sources", "answers"):
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    assert stream.state.memory.fitted == other.state.memory.fitted
+    if not other.state.memory.fitted:
+        assert not found["weights"].any()
+    stream.run(images[200:])

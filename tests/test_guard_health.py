@@ -6,6 +6,7 @@ import pytest
 from tiny_encoder import ColorEncoder
 from trimtab import MCP, Classifier, Guard, Keel, Stream, TrimtabError, make_method
 from trimtab.engine.arrays import unit_rows
+from trimtab.guard.correction import without_corrected
 from trimtab.guard.health import ANSWER, LEAST, TAKEN_BACK, TEXT
 from trimtab.guard.judging import LEARNS
 from trimtab.guard.runs import Runs
@@ -282,3 +283,46 @@ def test_a_classifier_can_say_none_of_these():
         Classifier(ColorEncoder(), ["red", "green"], unknown="auto", guard=False)
     with pytest.raises(TrimtabError, match="unknown must be"):
         Classifier(ColorEncoder(), ["red", "green"], unknown="yes")
+
+
+def test_what_was_let_go_of_or_corrected_does_not_come_back_with_a_snapshot(cones):
+    task, images, _, _ = cones
+    whole = MCP().start(task, Guard(snapshots=2, quota=0))
+    whole.run(images[: EVERY + 20], sources=["good", "bad"] * (EVERY // 2 + 10))
+    assert whole.good.taken.max() == EVERY
+    assert whole.forget("nobody") == 0
+    assert whole.good.taken.max() == EVERY, "nothing that it holds was let go of"
+    held = min(whole.state.positions())
+    for let_go in (lambda s: s.forget("bad"), lambda s: s.evict(held), lambda s: s.correct(held, 0)):
+        stream = whole.copy()
+        let_go(stream)
+        assert stream.good.taken.max() == -1
+        kept = stream.arrays()["good.state.caches.bank.features"]
+        assert not kept.any(), "it is not saved either"
+
+
+def test_the_guard_keeps_what_somebody_has_corrected(cones):
+    """Neighbors contradict just those images that a human had to correct."""
+    task, images, _, _ = cones
+    stream = MCP().start(task, Guard(contradicted=1))
+    stream.run(images[:100])
+    (bank,) = stream.state.banks()
+    corrected = {}
+    for position in range(0, 100, 20):
+        corrected[position] = (int(stream.predict(images[position]).label) + 1) % task.classes
+        stream.correct(position, corrected[position], images[position])
+    stream.run(images[100:])
+    assert all(position in bank.sources[label] for position, label in corrected.items())
+    strange = np.array([0, 3, 20])
+    assert without_corrected(strange, stream.state).tolist() == [3]
+
+
+def test_corrections_of_one_class_take_the_places_of_others_not_of_each_other(cones):
+    task, images, _, _ = cones
+    for method in (MCP(entropy_slots=3), MCP(entropy_slots=0, align_slots=3)):
+        stream = method.start(task)
+        stream.run(images[:60])
+        for position in range(4):
+            stream.correct(position, 2, images[position])
+        (bank,) = stream.state.banks()
+        assert {1, 2, 3} <= set(bank.sources[2].tolist()), "the last three, in three slots"

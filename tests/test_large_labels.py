@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trimtab import MCP, TDA, Guard, MCPPlus, MergingStream, Stream, Task, merge, run_top, shortlist
+from trimtab import MCP, TDA, Guard, Keel, MCPPlus, MergingStream, Stream, Task, merge, run_top, shortlist
 from trimtab.checks import random_stream
 from trimtab.engine import wide
 from trimtab.errors import TrimtabError
@@ -203,3 +203,15 @@ def test_what_does_not_fit_the_machine_is_refused(monkeypatch):
 def test_usual_label_sets_have_dense_banks():
     task = Task([str(c) for c in range(1000)], np.eye(1000, dtype=np.float32))
     assert not any(isinstance(bank, wide.WideBank) for bank in MCP().start(task).state.banks())
+
+
+@pytest.mark.parametrize("method", [MCP(), MCPPlus(), Keel(), TDA()], ids=lambda method: method.name)
+def test_a_guarded_wide_stream_learns_from_single_steps_as_from_a_run(both, method):
+    start, features, task = both
+    start(method, is_wide=True)
+    run, steps = (method.start(task, Guard()) for _ in range(2))
+    images = features[:, :1]
+    answers = run.run(images).probabilities
+    stepped = [steps.step(image).probabilities for image in images]
+    assert np.array_equal(run.watch.verdicts, steps.watch.verdicts)
+    assert np.allclose(answers, stepped, atol=2e-5)

@@ -10,6 +10,7 @@ from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import Block, Image
 from trimtab.engine.wide import WIDE, WideBank
 from trimtab.errors import TrimtabError
+from trimtab.guard.correction import without_corrected
 from trimtab.guard.rules import Guard
 from trimtab.guard.snapshots import Snapshots
 from trimtab.guard.watch import STRETCH, Watch
@@ -135,7 +136,7 @@ class Learner:
         """At the end of a stretch: let go of what should not have been learned."""
         if watch.has_to_start_over():
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
-        strange = watch.strange_by_now(self.seen)
+        strange = without_corrected(watch.strange_by_now(self.seen), self.state)
         if len(strange) and self.state.forget(strange):
             self.method.items_left(self.state)
         for bank in self.state.banks():

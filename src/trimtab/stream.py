@@ -209,6 +209,7 @@ class Stream(Learner):
                     f"{self.method.name} does not keep which image an item came from, so {cannot}, or reset."
                 )
             self.method.items_left(self.state)
+            self._drop_snapshots_of(positions)
         return count
 
     def correct(self, position: int, label: int, views: ArrayLike | None = None) -> int:
@@ -229,7 +230,12 @@ class Stream(Learner):
                     f"{self.method.name} does not keep which image an item came from, so it cannot be corrected."
                 )
             self.method.items_left(self.state)
+            self._drop_snapshots_of(np.array([position]))
         return count
+
+    def _drop_snapshots_of(self, positions: NDArray[np.int64]) -> None:
+        if self.good is not None:
+            self.good.let_go(positions)
 
     def _refuse_unseen(self, position: int) -> None:
         if position >= self.seen:

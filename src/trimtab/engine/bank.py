@@ -30,6 +30,7 @@ from trimtab.engine.products import shared_pair_products, worth_sharing
 from trimtab.errors import TrimtabError
 
 ALL = slice(None)
+KNOWN = -1.0  # the score of an item whose class somebody knows: below every entropy
 
 
 class Bank:
@@ -219,19 +220,20 @@ class Bank:
         pool.move(self.rows, label, slots)
 
     def place(self, label: int, feature: Array, position: int) -> None:
-        """Give a class an item that is known to be of it, between two blocks: in the first section, and it stays there.
+        """Give a class an item that is known to be of it, between two blocks, in the first section that has slots.
 
-        Its score is 0, the best there is; in a full section the worst item gives way.
+        Its score is the best there is, so it stays; in a full section the worst item gives way, of equals the oldest.
+        Negative items are uncertain by right, so nothing that is known goes there.
         """
         self._block = None
-        section = next(iter(self.sections))
-        span = self.sections[section]
-        if span.start == span.stop:
+        sections = [name for name, span in self.sections.items() if name != "negative" and span.start < span.stop]
+        if not sections:
             return
-        free = self.free_slot(section, label)
-        slot = self.worst_slot(section, label) if free is None else free
+        free = self.free_slot(sections[0], label)
+        slot = self.worst_slot(sections[0], label) if free is None else free
         self._lay_down(label, slot, np.ascontiguousarray(feature, np.float32))
-        self.scores[label, slot], self.sources[label, slot], self.occupied[label, slot] = 0, position, 1
+        self.scores[label, slot], self.sources[label, slot], self.occupied[label, slot] = KNOWN, position, 1
+        self.arrivals[label] += 1
         self.births[label, slot] = self.arrivals[label]
         products = self.items(label) @ feature
         self.gram[label, slot] = products
@@ -390,9 +392,9 @@ class Bank:
         return slot if slot < span.stop else None
 
     def worst_slot(self, section: str, label: int) -> int:
-        """The slot of highest score in a full section; of equals, the first."""
+        """The slot of highest score in a full section; of equals, that of the oldest item."""
         span = self.sections[section]
-        return int(span.start + self.scores[label, span].argmax())
+        return int(span.start + np.lexsort((self.births[label, span], -self.scores[label, span]))[0])
 
     def oldest_slot(self, section: str, label: int) -> int:
         """The slot of a full section that was written longest ago."""

@@ -133,18 +133,25 @@ class WhitenedMemory(OwnArrays):
         return set(self.sources[self.sources >= 0].tolist())
 
     def forget(self, positions: NDArray[np.int64]) -> int:
-        """Let go of images: others that are remembered take their rows, and the classes are fitted anew."""
+        """Let go of images; the classes are fitted to the others anew, or not known if these are too few for a fit."""
         held = self.sources >= 0
         gone = np.isin(self.sources, positions) & held
-        stay = np.flatnonzero(held & ~gone)
-        if gone.any() and len(stay):
-            places = np.flatnonzero(gone)
-            others = stay[np.arange(len(places)) % len(stay)]
-            for ring in (self.features, self.sources, self.answers):
-                ring[places] = ring[others]
-            self._stretches.doubt()
-            self._fit_again()
+        if gone.any():
+            stay = np.flatnonzero(held & ~gone)
+            self._keep_only(stay[self.sources[stay].argsort()])
         return int(gone.sum())
+
+    def _keep_only(self, rows: NDArray[np.intp]) -> None:
+        """Remember these rows of the ring alone, given the oldest first."""
+        for ring, nothing in ((self.features, 0), (self.sources, -1), (self.answers, NO_ANSWER)):
+            ring[: len(rows)], ring[len(rows) :] = ring[rows], nothing
+        self._stretches.doubt()
+        self.figures[:] = len(rows), FIRST_FIT, 0
+        if self.fitted:
+            self._fit()
+        else:
+            for array in (self.weights, self.offsets, self.reliability, self.habit):
+                array[:] = 0
 
     def correct(self, position: int, label: int) -> int:
         """Take a human's word for what an image shows, and fit the classes anew; 1 if it is remembered, else 0."""

@@ -106,7 +106,7 @@ def judge(
             details[NEAREST] = nearest
             best = write_figures(cosines, figures)
             distance = max(1 - usual, (1 - figures[HIGHEST]) / 4)  # where all are equal, the text is a yardstick
-            if kept > 0 and 1 - nearest < duplicates * distance:
+            if duplicates > 0 and kept > 0 and 1 - nearest < duplicates * distance:  # of equals it may round below 0
                 verdict = DUPLICATE
         if verdict == TO_LEARN:
             figures[NEARNESS] = figures[HIGHEST] / max(usual, 1e-6) if kept > 0 else 0.0

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
-from trimtab.engine.bank import Bank
+from trimtab.engine.bank import KNOWN, Bank
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import best_of
 from trimtab.engine.pool import NOWHERE
@@ -48,6 +48,7 @@ class Neighbors:
         arguments = (
             bank.all_rows,
             bank.items_in_turn(turn * count, count),
+            bank.scores,
             (bank.first_slot, uncertain.start, uncertain.stop),
             turn * count,
             count,
@@ -70,6 +71,7 @@ class Neighbors:
 def _contradict(
     rows: Array,
     items: tuple[NDArray[np.int64], NDArray[np.int32]],
+    scores: Array,
     sections: tuple[int, int, int],
     turn: int,
     classes: int,
@@ -97,6 +99,8 @@ def _contradict(
     for c in chosen:
         for slot in range(first_slot, places.shape[1]):
             if places[c, slot] == NOWHERE or uncertain_from <= slot < uncertain_to:
+                continue
+            if scores[labels[c], slot] == KNOWN:  # by somebody, against whatever others were answered with
                 continue
             item = rows[places[c, slot]]
             if _agree(item, labels[c], images, answers, order, starts, enough, near):

@@ -25,6 +25,16 @@ class Snapshots:
         """What is saved."""
         return {"taken": self.taken, **self._kept}
 
+    def let_go(self, positions: NDArray[np.int64]) -> None:
+        """Drop each snapshot that holds one of these images, so that what was let go of, or corrected, stays so."""
+        holding = np.zeros(len(self.taken), np.bool_)
+        for name, kept in self._kept.items():
+            if name.endswith("sources"):
+                holding |= np.isin(kept, positions).reshape(len(kept), -1).any(axis=1)
+        self.taken[holding] = -1
+        for kept in self._kept.values():
+            kept[holding] = 0
+
     def look_back(self, seen: int, watch: Watch, learned: Arrays, *, go_back: bool) -> None:
         """Put the newest snapshot back, which is then used up; or take one if it is time and all is well."""
         newest, oldest = int(self.taken.argmax()), int(self.taken.argmin())

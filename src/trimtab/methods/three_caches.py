@@ -89,8 +89,11 @@ class ThreeCaches(State):
             block.take_cosines(self.bank.products_with_anchors)
 
     def before_judging(self, block: Block) -> None:
-        """A guard asks for a single image's cosines before the caches do; of several views, it decides which count."""
-        if block.views.shape[:2] == (1, 1):
+        """A guard asks for a single image's cosines before the caches do; of several views, it decides which count.
+
+        A wide bank has no cosines to give. It asks for logits, for which the guard must have judged the image.
+        """
+        if block.views.shape[:2] == (1, 1) and not isinstance(self.bank, WideBank):
             self.open(block)
 
     def write(self, image: Image, rules: ThreeCacheMethod) -> None:
