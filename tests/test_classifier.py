@@ -89,6 +89,21 @@ def test_what_cannot_be_read_teaches_nothing(tmp_path):
     assert all(np.array_equal(array, before[name]) for name, array in classifier.stream.arrays().items())
 
 
+def test_a_pillow_image_that_cannot_be_read_is_passed_over():
+    whole = io.BytesIO()
+    Image.fromarray(colored("red", 1)).save(whole, "JPEG")
+    wrong = Image.open(io.BytesIO(whole.getvalue()[:-300]))
+    classifier, told = Classifier(ColorEncoder(), NAMES), []
+    answers = list(
+        classifier.classify_many(
+            [colored("red", 2), wrong, colored("blue", 3)], unreadable=lambda *both: told.append(both)
+        )
+    )
+    assert [guesses[0]["label"] for _, guesses in answers] == ["red", "blue"]
+    assert [image for image, _ in told] == [wrong]
+    assert classifier.seen == 2
+
+
 def test_saved_and_loaded_it_goes_on_bit_for_bit(tmp_path):
     whole = Classifier(ColorEncoder(), NAMES)
     expected = [whole.classify(picture) for picture in pictures()]

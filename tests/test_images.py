@@ -252,6 +252,22 @@ def test_no_pillow_reader_outside_the_list_is_reached(tmp_path: Path):
         decode(file)
 
 
+def test_a_pillow_image_that_cannot_be_read_is_refused():
+    whole = encoded(Image.fromarray(photo()), "JPEG")
+    truncated, closed = Image.open(io.BytesIO(whole[: len(whole) // 2])), Image.open(io.BytesIO(whole))
+    closed.close()
+    for wrong, words in [(truncated, "truncated"), (closed, "closed image")]:
+        with pytest.raises(TrimtabError, match=rf"^The Pillow image cannot be decoded \(.*{words}.*leave it out"):
+            rgb_bytes(wrong)
+    with pytest.raises(TrimtabError, match="at least one pixel"):
+        rgb_bytes(Image.new("RGB", (0, 4)))
+
+
+def test_premultiplied_gray_goes_on_white():
+    half = Image.new("LA", (2, 2), (100, 128)).convert("La")
+    assert np.abs(rgb_bytes(half).astype(int) - 177).max() <= 1
+
+
 def jpeg(height, width, **options):
     buffer = io.BytesIO()
     Image.fromarray(photo(height, width)).save(buffer, "JPEG", quality=95, **options)

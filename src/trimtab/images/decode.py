@@ -1,6 +1,8 @@
 """From an image file of any kind to RGB bytes, safely."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +29,7 @@ def decode(
     """
     given = source if isinstance(source, bytes) else arguments.place("image", source)
     name = "The image given as bytes" if isinstance(given, bytes) else str(given)
-    try:
+    with _told(name, most_pixels, "is damaged and cannot be decoded"):
         if isinstance(given, Path):
             refuse_special(given)
         with Image.open(io.BytesIO(given) if isinstance(given, bytes) else given, formats=FORMATS) as image:
@@ -37,6 +39,13 @@ def decode(
                 _decode_smaller(image, enough)
             image.load()
             return _rgb_bytes(image, name)
+
+
+@contextmanager
+def _told(name: str, most_pixels: int, fault: str) -> Iterator[None]:
+    """Whatever an image raises while it is read, as one sentence."""
+    try:
+        yield
     except TrimtabError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -48,7 +57,7 @@ def decode(
         if isinstance(error, OSError) and error.strerror:  # the system's word, not Pillow's
             raise TrimtabError(f"{name} cannot be read: {error.strerror}.") from None
         # On damaged files Pillow's readers raise nearly anything: struct.error, KeyError, ...
-        raise TrimtabError(f"{name} is damaged and cannot be decoded ({error}); replace it, or leave it out.") from None
+        raise TrimtabError(f"{name} {fault} ({error}); replace it, or leave it out.") from None
 
 
 def _decode_smaller(image: Image.Image, enough: int) -> None:
@@ -60,7 +69,9 @@ def _decode_smaller(image: Image.Image, enough: int) -> None:
 
 def rgb_bytes(image: Image.Image) -> NDArray[np.uint8]:
     """A Pillow image of any mode as (H, W, 3) RGB bytes, upright and with transparency on white."""
-    return _rgb_bytes(image, "The Pillow image")
+    # One that was opened and not loaded is read only here; and it may be closed, which is no damage.
+    with _told("The Pillow image", MAX_PIXELS, "cannot be decoded"):
+        return check_image(_rgb_bytes(image, "The Pillow image"))
 
 
 def check_image(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -80,7 +91,8 @@ def _rgb_bytes(image: Image.Image, name: str) -> NDArray[np.uint8]:
     if image.mode == "F":
         raise TrimtabError(f"{name} has floating-point pixels of unknown range; save it as 8-bit RGB.")
     if image.has_transparency_data:
-        image = image.convert("RGBA")
+        gray = image.convert("LA") if image.mode == "La" else image  # the only mode that Pillow converts in two steps
+        image = gray.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
     return np.asarray(image.convert("RGB"))
 
