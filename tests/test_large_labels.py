@@ -1,5 +1,7 @@
 """Label sets where most classes never hold anything: the numbers of the dense bank, without its memory."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -176,6 +178,30 @@ def test_top_answers_are_those_of_run(both):
     assert np.array_equal(np.take_along_axis(whole.probabilities, top.labels, axis=1), top.probabilities)
     with pytest.raises(TrimtabError, match="k must be a whole number from 1 to 40, not 41"):
         run_top(start(MCP(), is_wide=True), features, k=41)
+
+
+def test_a_stream_that_run_top_refuses_has_taught_nothing(both):
+    start, features, _ = both
+    stream, wrong = start(MCP(), is_wide=True), features.copy()
+    wrong[149, 1, 3] = np.nan
+    with pytest.raises(TrimtabError, match="View 1 of image 149 holds NaN"):
+        run_top(stream, wrong)
+    with pytest.raises(TrimtabError, match=r"must have the shape .*, not \(\)"):
+        run_top(stream, np.float32(1))
+    assert stream.seen == 0
+
+
+@pytest.mark.parametrize(("number", "what"), [(np.nan, "holds NaN"), (0, "is a zero vector"), (1e300, "holds NaN")])
+def test_a_shortlist_of_features_that_say_nothing_is_refused(both, number, what):
+    _, features, task = both
+    wrong = features.astype(np.float64)
+    wrong[3, 0] = number
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TrimtabError, match=f"View 0 of image 3 {what}"):
+            shortlist(task, wrong)
+    with pytest.raises(TrimtabError, match=r"features must have the shape \(images, 16\), not \(3, 0, 16\)"):
+        shortlist(task, features[:3, :0])
 
 
 def test_a_shortlist_holds_the_nearest_classes_of_every_image(both, monkeypatch):

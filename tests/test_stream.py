@@ -1,6 +1,7 @@
 """Streams as users hold them."""
 
 import signal
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -194,3 +195,15 @@ def test_an_interrupted_run_leaves_a_stream_that_can_go_on(setting):
     assert stream.seen == 40
     rest = stream.run(features[40:]).probabilities
     np.testing.assert_allclose(rest, MCP().start(task).run(features).probabilities[40:], atol=1e-5)
+
+
+def test_features_too_large_for_float32_are_refused_without_a_warning(setting):
+    task, features = setting
+    stream, large = MCP().start(task), features.astype(np.float64)
+    large[2, 0] = 1e300
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for take_in in (lambda: stream.run(large), lambda: stream.step(large[2])):
+            with pytest.raises(TrimtabError, match="holds NaN or infinity"):
+                take_in()
+    assert stream.seen == 0

@@ -6,7 +6,6 @@ index: images are out of the distribution of texts that such an index is built o
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,8 +36,7 @@ def run_top(stream: Stream, features: inputs.FeatureRows | ArrayLike, k: int = 5
     """`stream.run`, of which only the best `k` classes of each image are kept: memory does not grow with C x N."""
     arguments.instance("stream", stream, Stream, "a trimtab.Stream")
     arguments.whole("k", k, least=1, most=stream.task.classes)
-    rows: Any = inputs.stream_rows(features)
-    images = len(rows)
+    rows, images = stream._checked(features)  # all of them: what is refused has taught nothing
     labels, probabilities = np.empty((images, k), np.int64), np.empty((images, k), np.float32)
     for start in range(0, images, BLOCK):
         found = stream.run(rows[start : start + BLOCK], keep_parts=False).probabilities
@@ -64,9 +62,10 @@ def shortlist(task: Task, features: ArrayLike, k: int = 256) -> tuple[Task, NDAr
     arguments.instance("task", task, Task, "a trimtab.Task")
     arguments.whole("k", k, least=1)
     rows = arguments.numbers("features", features)
-    plain = rows[:, 0] if rows.ndim == 3 else rows
-    if plain.ndim != 2 or plain.shape[1] != task.dim:
+    if rows.ndim not in (2, 3) or rows.shape[-1] != task.dim or 0 in rows.shape:
         raise TrimtabError(f"features must have the shape (images, {task.dim}), not {rows.shape}.")
+    plain = rows[:, 0] if rows.ndim == 3 else rows
+    inputs.refuse_bad_rows(plain, task.dim)
     wanted = np.zeros(task.classes, bool)
     for start in range(0, len(plain), IMAGES_AT_ONCE):
         wanted[_nearest(plain[start : start + IMAGES_AT_ONCE].astype(np.float32), task.text_prototypes, k)] = True

@@ -147,12 +147,10 @@ class Stream(Learner):
         fused probabilities, a quarter of MCP's memory. `sources` says who sent each image, for a guard's quota and for
         `forget`. `progress` is called with the number of images done.
         """
-        rows = inputs.stream_rows(features)
         arguments.whole("block", block, least=1)
         arguments.switch("keep_parts", keep_parts)
         arguments.callback("progress", progress)
-        images, _ = self._given.stream_shape(rows, self._size)
-        self._given.refuse_bad_rows(rows, self._size)  # before the first image is written
+        rows, images = self._checked(features)
         numbers = source_numbers(sources, images)
         names = self.method.parts if keep_parts else ()
         parts: dict[str, Array] = {name: np.empty((images, self.task.classes), np.float32) for name in names}
@@ -176,6 +174,16 @@ class Stream(Learner):
             if progress:
                 progress(done)
         return Predictions(parts, probabilities, probabilities.argmax(axis=1), unknown)
+
+    def _checked(self, features: inputs.FeatureRows | ArrayLike) -> tuple[Any, int]:
+        """Features that can be sliced, all of which can be taken in, and of how many images they are.
+
+        The whole input is looked at before the first image is written.
+        """
+        rows = inputs.stream_rows(features)
+        images, _ = self._given.stream_shape(rows, self._size)
+        self._given.refuse_bad_rows(rows, self._size)
+        return rows, images
 
     def health(self) -> HealthReport:
         """What the stream has noticed of itself, over its last images and without labels."""

@@ -95,7 +95,7 @@ def _check_shape(shape: tuple[int, ...], dim: int) -> None:
 
 def _unit(rows: np.ndarray[Any, Any], first: int, out: Array | None = None) -> Array:
     """Rows of length 1 in float32, in `out` or a new array. NaN, infinity and zero vectors are refused."""
-    given = np.ascontiguousarray(rows, np.float32)
+    given = np.ascontiguousarray(rows if rows.dtype == np.float32 else _to_float32(rows))
     unit = np.empty_like(given) if out is None else out  # a copy: the caller's array is never changed or kept
     dim = given.shape[-1]
     bad = _make_unit(given.reshape(-1, dim), np.float32(SHORTEST), unit.reshape(-1, dim))
@@ -104,6 +104,11 @@ def _unit(rows: np.ndarray[Any, Any], first: int, out: Array | None = None) -> A
         what = "is a zero vector" if np.abs(given[image, view]).max() <= SHORTEST else "holds NaN or infinity"
         raise TrimtabError(f"View {view} of image {first + image} {what}; remove the image or encode it again.")
     return unit
+
+
+def _to_float32(rows: np.ndarray[Any, Any]) -> Array:
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinity, which is refused
+        return rows.astype(np.float32)
 
 
 @njit(nogil=True)
