@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench_stores import make_store
-from trimtab import MCP, TDA, Keel, MCPPlus, MergingStream, ZeroShot, list_methods, make_method, merge
+from trimtab import MCP, TDA, Guard, Keel, MCPPlus, MergingStream, ZeroShot, list_methods, make_method, merge
 from trimtab.checks import random_stream
 from trimtab.cluster.adapt import adapt_streams
 from trimtab.cluster.adapt_plan import AdaptPlan, Division
@@ -135,6 +135,17 @@ def test_only_what_is_still_held_is_remembered():
         assert len(stream.kept) <= 2 * 5
 
 
+@pytest.mark.parametrize("method", [MCP(), Keel()], ids=lambda method: method.name)
+def test_what_was_let_go_of_does_not_come_back(method, tmp_path):
+    stream = played(method, range(40))
+    position, gone = next((at, kept.source) for at, kept in stream._kept.items())
+    stream.stream.evict(position)
+    stream.save(tmp_path / "state")
+    loaded = MergingStream.load(tmp_path / "state", TASK, lambda source: FEATURES[int(source.split()[1])])
+    for each in (stream, stream.copy(), loaded, merge([stream])):
+        assert gone not in {kept.source for kept in each.kept}
+
+
 @dataclass
 class MeanOfAll(State):
     mean: np.ndarray
@@ -165,6 +176,79 @@ def test_what_cannot_be_merged_is_said():
     used.run(FEATURES[:3])
     with pytest.raises(TrimtabError, match="begin with a new one"):
         MergingStream(used)
+
+
+@pytest.mark.parametrize(
+    ("features", "sources", "times", "words"),
+    [
+        (FEATURES[:2], ["a", "b"], ["x", "y"], "a time must be a whole number, not 'x'"),
+        (FEATURES[:2], ["a", "b"], [None, 1], "a time must be a whole number, not None"),
+        (FEATURES[:2], ["a", "b"], [0.0, np.nan], "a time must be a whole number, not 0.0"),
+        (FEATURES[:2], ["a", "b"], 3, "times must be a list that holds a whole number for each image, not 3"),
+        (FEATURES[:2], {"a", "b"}, [0, 1], "sources must be a list that holds a name for each image"),
+        (FEATURES[:2], "ab", [0, 1], "sources must be a list that holds a name for each image"),
+        (FEATURES[:2], ["a", 7], [0, 1], "sources must hold strings; item 1 is 7"),
+        (np.float32(1), ["a"], [0], r"must have the shape .*, not \(\)"),
+    ],
+)
+def test_wrong_names_and_times_teach_nothing(features, sources, times, words):
+    stream = MergingStream(TDA().start(TASK))
+    with pytest.raises(TrimtabError, match=words):
+        stream.run(features, sources, times)
+    assert (stream.stream.seen, stream.kept) == (0, [])
+
+
+def test_names_and_times_may_come_one_by_one():
+    stream = MergingStream(TDA().start(TASK))
+    stream.run(FEATURES[:2], (name for name in "ab"), iter([1, 0]))
+    assert [kept.source for kept in stream.kept] == ["b", "a"]
+
+
+def test_a_stream_with_a_guard_is_not_merged(tmp_path):
+    guarded = TDA().start(TASK, Guard())
+    with pytest.raises(TrimtabError, match=r"A stream with a guard cannot be merged: .* start the stream without"):
+        MergingStream(guarded)
+    guarded.save(tmp_path / "state")
+    with pytest.raises(TrimtabError, match="A stream with a guard cannot be merged"):
+        MergingStream.load(tmp_path / "state", TASK, lambda _: FEATURES[0])
+
+
+def test_streams_of_other_views_are_not_merged():
+    plain = MergingStream(TDA().start(TASK))
+    plain.run(FEATURES[:2, 0], ["a", "b"], [0, 1])
+    with pytest.raises(TrimtabError, match="Images with 1 and with 2 views cannot be merged"):
+        merge([plain, played(TDA(), [3])])
+    for wrong in (3, TDA().start(TASK)):
+        with pytest.raises(TrimtabError, match="streams must be a list of MergingStreams, not"):
+            merge(wrong)
+
+
+def fails(source):
+    raise KeyError(source)
+
+
+@pytest.mark.parametrize(
+    ("views_of", "words"),
+    [
+        (fails, "views_of did not give the views of the image 'image 3' again: 'image 3'"),
+        (lambda _: None, "views_of did not give the views of the image 'image 3' again: views must be an array"),
+        (lambda _: FEATURES[0, :, :5], "'image 3' again: The features have 5 dimensions"),
+        (3, "views_of must be a function of an image's name, not 3"),
+    ],
+)
+def test_views_that_do_not_come_again_are_told(tmp_path, views_of, words):
+    played(TDA(), [3]).save(tmp_path / "state")
+    with pytest.raises(TrimtabError, match=words):
+        MergingStream.load(tmp_path / "state", TASK, views_of)
+
+
+def test_a_note_that_names_no_images_is_told(tmp_path):
+    for note in ({}, {"kept": 3}, {"kept": {"x": ["a", 0]}}, {"kept": {"0": ["a"]}}):
+        stream = TDA().start(TASK)
+        stream.note = note
+        stream.save(tmp_path / "state")
+        with pytest.raises(TrimtabError, match="does not know the names of its images"):
+            MergingStream.load(tmp_path / "state", TASK, lambda _: FEATURES[0])
 
 
 @pytest.fixture(scope="module")

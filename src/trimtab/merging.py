@@ -14,10 +14,11 @@ Running figures (the weights of `fusion="auto"`, the text's scale, the strength 
 makes of them. Their mean over the streams, which have seen more images, was worse in 18 of 20 comparisons on real
 features (MCP and Keel): figures of the replay fit the caches that they weigh.
 
-A method whose state was learned from images that it does not keep is refused.
+A method whose state was learned from images that it does not keep is refused. So is a stream with a guard: a guard
+judges an image by those that came before it, most of which are gone when the survivors are replayed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,7 @@ class MergingStream:
         self.stream = arguments.instance("stream", stream, Stream, "a trimtab.Stream")
         if stream.seen:
             raise TrimtabError("A stream can be merged only if it is given its images by name; begin with a new one.")
+        _refuse_guarded(stream)
         _refuse_more_than_is_kept(stream.method.name, stream.state)
         self._kept: dict[int, Kept] = {}  # by position in this stream
 
@@ -89,34 +91,42 @@ class MergingStream:
         block: int = BLOCK,
         keep_parts: bool = False,
     ) -> Predictions:
-        """Take in images with a name and a time each, and predict them, as `Stream.run` does."""
-        rows = arguments.numbers("features", features)
+        """Take in images with a name and a time (a whole number) each, and predict them, as `Stream.run` does."""
+        rows, images = self.stream._checked(arguments.numbers("features", features))
         views = rows[:, None] if rows.ndim == 2 else rows
-        if not len(views) == len(sources) == len(times):
-            raise TrimtabError(f"There are {len(views)} images, but {len(sources)} sources and {len(times)} times.")
+        names = arguments.names("sources", _listed("sources", sources, "a name"))
+        whens = [arguments.whole("a time", time) for time in _listed("times", times, "a whole number")]
+        if not images == len(names) == len(whens):
+            raise TrimtabError(f"There are {images} images, but {len(names)} sources and {len(whens)} times.")
+        self._kept = self._still_held()
         first = self.stream.seen
         result = self.stream.run(views, block=block, keep_parts=keep_parts)
         held = self.stream.state.positions()
-        for row, (source, time) in enumerate(zip(sources, times, strict=True)):
+        for row, (source, time) in enumerate(zip(names, whens, strict=True)):
             if first + row in held:
-                self._kept[first + row] = Kept(str(source), int(time), np.array(views[row]))
-        self._kept = {position: kept for position, kept in self._kept.items() if position in held}
+                self._kept[first + row] = Kept(source, time, np.array(views[row]))
+        self._kept = self._still_held()
         return result
+
+    def _still_held(self) -> dict[int, Kept]:
+        """What the stream has not let go of since, be it by itself or because somebody asked it to."""
+        held = self.stream.state.positions()
+        return {position: kept for position, kept in self._kept.items() if position in held}
 
     def copy(self) -> "MergingStream":
         """An independent stream that has learned the same."""
         other = MergingStream.__new__(MergingStream)
-        other.stream, other._kept = self.stream.copy(), self._kept.copy()
+        other.stream, other._kept = self.stream.copy(), self._still_held()
         return other
 
     @property
     def kept(self) -> list[Kept]:
         """The images that the stream holds, in the order in which they are replayed."""
-        return sorted(self._kept.values(), key=_order)
+        return sorted(self._still_held().values(), key=_order)
 
     def save(self, path: str | Path) -> None:
         """Write what was learned, and the names and times of what is kept; the views stay where they came from."""
-        note = {"kept": {str(at): [kept.source, kept.time] for at, kept in sorted(self._kept.items())}}
+        note = {"kept": {str(at): [kept.source, kept.time] for at, kept in sorted(self._still_held().items())}}
         self.stream.note = {**self.stream.note, **note}
         self.stream.save(path)
 
@@ -125,12 +135,18 @@ class MergingStream:
         cls, path: str | Path, task: Task, views_of: Callable[[str], Array], method: Steps | None = None
     ) -> "MergingStream":
         """A stream that continues where the saved one stopped; `views_of(source)` gives an image's views again."""
+        if not callable(views_of):
+            raise TrimtabError(f"views_of must be a function of an image's name, not {arguments.shown(views_of)}.")
         found = cls.__new__(cls)
         found.stream = Stream.load(path, task, method)
-        kept = found.stream.note.get("kept")
-        if kept is None:
+        _refuse_guarded(found.stream)
+        kept: Any = found.stream.note.get("kept")
+        if not _names_images(kept):
             raise TrimtabError(f"{path} was saved by a stream that does not know the names of its images.")
-        found._kept = {int(at): Kept(source, time, views_of(source)) for at, (source, time) in kept.items()}
+        found._kept = {
+            int(at): Kept(source, time, _views_again(found.stream, views_of, source))
+            for at, (source, time) in kept.items()
+        }
         return found
 
 
@@ -139,6 +155,8 @@ def merge(streams: Iterable[MergingStream]) -> MergingStream:
 
     The order of the streams does not matter, nor does giving one twice.
     """
+    if not isinstance(streams, Iterable):
+        raise TrimtabError(f"streams must be a list of MergingStreams, not {arguments.shown(streams)}.")
     given = list(streams)
     for stream in given:
         arguments.instance("streams", stream, MergingStream, "a list of MergingStreams")
@@ -162,10 +180,50 @@ def replayed(method: Steps, task: Task, images: Iterable[Kept]) -> MergingStream
     merged = MergingStream(Stream(method, task))
     ordered = list(by_source.values())
     if ordered:
+        numbers = sorted({len(kept.views) for kept in ordered})
+        if len(numbers) > 1:
+            raise TrimtabError(
+                f"Images with {numbers[0]} and with {numbers[-1]} views cannot be merged; give all the same number."
+            )
         views = np.stack([kept.views for kept in ordered])
         merged.run(views, [kept.source for kept in ordered], [kept.time for kept in ordered])
         merged.stream.cut()  # whoever continues brings images of its own, not those that come next here
     return merged
+
+
+def _listed(name: str, values: Iterable[Any], what: str) -> list[Any]:
+    """The values in their order, which a set or a dict of them does not have."""
+    unordered = isinstance(values, str | bytes | Mapping | Set) or getattr(values, "ndim", 1) != 1
+    if unordered or not isinstance(values, Iterable):
+        raise TrimtabError(f"{name} must be a list that holds {what} for each image, not {arguments.shown(values)}.")
+    return list(values)
+
+
+def _names_images(kept: Any) -> bool:
+    """Whether a note says of images by their positions how they are called and when they came."""
+    return isinstance(kept, dict) and all(
+        at.isdecimal() and isinstance(image, list) and [type(each) for each in image] == [str, int]
+        for at, image in kept.items()
+    )
+
+
+def _views_again(stream: Stream, views_of: Callable[[str], Array], source: str) -> Array:
+    """(V, d): an image's views, as whoever has the images gives them."""
+    try:
+        views = arguments.numbers("views", views_of(source))
+        stream._given.one_image(views, stream._size)
+    except Exception as error:  # whatever a caller's function raises
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise TrimtabError(f"views_of did not give the views of the image {source!r} again: {why}") from error
+    return np.atleast_2d(views)
+
+
+def _refuse_guarded(stream: Stream) -> None:
+    if stream.guard is not None:
+        raise TrimtabError(
+            "A stream with a guard cannot be merged: most of the images that the guard judges by are gone by then; "
+            "start the stream without a guard."
+        )
 
 
 def _refuse_more_than_is_kept(method: str, state: Any) -> None:
