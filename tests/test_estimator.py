@@ -108,3 +108,10 @@ def test_it_works_without_scikit_learn():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("AdaptiveClassifier(task=")
     assert done.stdout.split()[-1] == "9"
+
+
+def test_no_images_have_no_answers():
+    model = AdaptiveClassifier(encoder=ColorEncoder(), labels=list(COLORS))
+    none = np.zeros((0, 20, 20, 3), np.uint8)
+    assert model.predict(none).shape == (0,)
+    assert model.partial_fit(none).stream_.seen == 0

@@ -17,7 +17,7 @@ from trimtab.cli.main import app
 from trimtab.data.base import ImageSet
 from trimtab.errors import TrimtabError
 from trimtab.features.encode import encode_images
-from trimtab.lazy_views import LazyViews, repeated
+from trimtab.lazy_views import LAZY_NOTE, LazyViews, repeated
 from trimtab.study import bench
 from trimtab.study.bench.predicting import rows_in_order
 
@@ -162,6 +162,27 @@ def test_a_benchmark_has_a_row_for_each_method_under_the_budget(tmp_path):
     assert 1 <= records["mcp", "view_budget=2"].cost.views_per_image <= 2
     with pytest.raises(TrimtabError, match="between 1 and the number of views"):
         bench.make_plan([store.path], ["mcp"], view_budget=9)
+
+
+def test_an_image_without_views_is_refused():
+    classifier = lazy_classifier()
+    with pytest.raises(TrimtabError, match="An image needs at least one view"):
+        classifier.classify_features(np.zeros((0, 28), np.float32))
+    assert classifier.seen == 0
+
+
+@pytest.mark.parametrize("missing", ["figures", "labels", "kept", "rows"])
+def test_a_note_that_is_not_whole_is_refused_and_changes_nothing(tmp_path, missing):
+    classifier = lazy_classifier()
+    classifier.classify(pictures(1)[0])
+    note = classifier.lazy.note()
+    for wrong in ({name: what for name, what in note.items() if name != missing}, {**note, missing: "x"}, 3):
+        classifier.stream.note = {LAZY_NOTE: wrong}
+        classifier.stream.save(tmp_path / "state")
+        other = lazy_classifier()
+        with pytest.raises(TrimtabError, match="What the state notes of lazy views is not whole"):
+            other.load(tmp_path / "state")
+        assert (other.seen, other.lazy.views_per_image) == (0, 0)
 
 
 def test_wrong_budgets_are_one_sentence():

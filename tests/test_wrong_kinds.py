@@ -37,9 +37,13 @@ WRONG = {
     "empty string": "",
     "nonsense": "nonsense",
     "a NUL": "a\0b",
+    "half a character": "\ud800",
     "bytes": b"x",
     "empty list": [],
     "list of None": [None, None],
+    "list of lists": [["a"], ["a"]],
+    "list of half a character": ["a", "\ud800"],
+    "generator": (name for name in "ab"),
     "list of empty strings": ["", " "],
     "ragged": [[1.0], [1.0, 2.0]],
     "dict": {},
@@ -84,6 +88,10 @@ def doors(world):
     images = data.image_folder(folder / "images")
     state = folder / "state"
     stream.save(state)
+    guarded, merging = MCP().start(task, trimtab.Guard()), trimtab.MergingStream(MCP().start(task))
+    guarded.run(features)
+    merging.run(features, list("abcdef"), range(6))
+    merging.save(folder / "merging")
     parts = stream.copy().run(features).parts
     truth = np.zeros(len(features), int)
     bank = engine.Bank(4, 8, {"some": 2})
@@ -115,6 +123,27 @@ def doors(world):
         "step": (stream.step, {"views": features[0]}),
         "predict": (stream.predict, {"views": features[0]}),
         "run": (stream.run, {"features": features, "block": 4, "keep_parts": True, "progress": None}),
+        "guarded step": (guarded.step, {"views": features[0], "source": "a"}),
+        "guarded run": (guarded.run, {"features": features[:2], "sources": ["a", None]}),
+        "guarded run of one": (guarded.run, {"features": features[:1], "sources": ["a"]}),
+        "forget": (guarded.forget, {"source": "a"}),
+        "evict": (guarded.evict, {"position": 0}),
+        "why": (guarded.why, {"position": 0}),
+        "why without a guard": (stream.why, {"position": 0}),
+        "run_top": (trimtab.run_top, {"stream": stream, "features": features, "k": 2}),
+        "shortlist": (trimtab.shortlist, {"task": task, "features": features, "k": 2}),
+        "MergingStream": (trimtab.MergingStream, {"stream": MCP().start(task)}),
+        "MergingStream.run": (
+            merging.run,
+            {"features": features[:2], "sources": ["a", "b"], "times": [0, 1], "block": 4, "keep_parts": False},
+        ),
+        "merge": (trimtab.merge, {"streams": [merging]}),
+        "MergingStream.save": (merging.save, {"path": folder / "merging"}),
+        "MergingStream.load": (
+            trimtab.MergingStream.load,
+            {"path": folder / "merging", "task": task, "views_of": lambda _: features[0], "method": MCP()},
+        ),
+        "AdaptiveClassifier.predict": (trimtab.AdaptiveClassifier(task).predict, {"X": features}),
         "save": (stream.save, {"path": state}),
         "load": (Stream.load, {"path": state, "task": task, "method": MCP()}),
         "load_encoder": (trimtab.load_encoder, {"name": "onnx:/nowhere", "device": "cpu", "precision": "fp32"}),
@@ -269,6 +298,15 @@ def test_wrong_kinds_are_refused_with_a_sentence(world, tmp_path, monkeypatch):
         ("classify", "top", -1, "top must be a whole number of at least 1, not -1"),
         ("classify", "top", 0, "top must be a whole number of at least 1, not 0"),
         ("run", "block", 0, "block must be a whole number of at least 1, not 0"),
+        ("guarded run of one", "sources", [], "sources must name one source .or None. for each of the 1 images"),
+        ("guarded run of one", "sources", {"a": 1}, "sources must name one source .or None. for each of the 1 images"),
+        ("guarded run of one", "sources", [["a"]], "a source must be a word or a sentence"),
+        ("guarded step", "source", "\ud800", "a source holds half a character"),
+        ("forget", "source", "\ud800", "source holds half a character"),
+        ("why without a guard", "position", 99, "There is no image 99, counted from 0"),
+        ("Task", "class_names", ["a", "\ud800", "c", "d"], "item 1 of class_names holds half a character"),
+        ("Classifier", "labels", ["red", "\ud800"], "item 1 of labels holds half a character"),
+        ("save", "path", "\ud800", "path is .*, which no file here can be called; name another"),
         ("save", "path", None, "path must be a path .a string or a pathlib.Path., not None"),
         ("write_arrays", "labels", [0.5] * 6, "labels must be whole numbers; item 0 is 0.5"),
         ("order_by_name", "labels", [0.5] * 40, "labels must be whole numbers; item 0 is 0.5"),

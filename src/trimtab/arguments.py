@@ -75,6 +75,17 @@ def text(name: str, value: object) -> str:
     """A string that says something."""
     if not isinstance(value, str) or not value.strip():
         raise TrimtabError(f"{name} must be a word or a sentence (a string that is not empty), not {shown(value)}.")
+    return writable(name, value)
+
+
+def writable(name: str, value: str) -> str:
+    """A string that can be written down: names of files and JSON can carry half a character, which no hash can."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise TrimtabError(
+            f"{name} holds half a character (a lone surrogate): {ascii(value)[:60]}; replace it."
+        ) from None
     return value
 
 
@@ -92,7 +103,10 @@ def place(name: str, value: object) -> Path:
     if not path or "\0" in path:
         raise TrimtabError(f"{name} must be the path of a file or a folder, not {shown(path)}.")
     try:
+        os.fsencode(path)
         return Path(path).expanduser()
+    except UnicodeEncodeError:
+        raise TrimtabError(f"{name} is {ascii(path)[:60]}, which no file here can be called; name another.") from None
     except RuntimeError:  # ~somebody, who has no home here
         raise TrimtabError(f"{name} is {shown(path)}, but the home folder that it starts from is not known.") from None
 
@@ -112,6 +126,7 @@ def names(name: str, value: object) -> tuple[str, ...]:
             raise TrimtabError(f"{name} must hold strings; item {position} is {shown(each)}.")
         if not each.strip():
             raise TrimtabError(f"{name} must hold names that are not empty; item {position} is {each!r}.")
+        writable(f"item {position} of {name}", each)
     return tuple(str(each) for each in found)
 
 

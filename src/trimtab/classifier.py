@@ -209,10 +209,10 @@ class Classifier:
         if self.lazy is None:
             prediction = self.stream.step(features)
         else:
-            rows = np.atleast_2d(arguments.numbers("features", features)).astype(np.float32, copy=False)
+            rows = np.atleast_2d(arguments.numbers("features", features))
             with HoldInterrupts():
                 prediction = self.stream.step(repeated(rows, self.views))
-                self.lazy.take_in(rows)
+                self.lazy.take_in(rows.astype(np.float32, copy=False))
         probabilities = prediction.probabilities * np.float32(1 - prediction.unknown)
         best_first = np.argsort(-probabilities, kind="stable")[:top]
         guesses = [Guess(label=self.task.class_names[c], score=float(probabilities[c])) for c in best_first]
@@ -261,9 +261,9 @@ class Classifier:
         """
         saved = Stream.load(path, self.task, self.stream.method)
         _refuse_other_guard(path, saved.guard, *self._asked)
-        self.stream = saved
         if self.lazy is not None:
-            self.lazy.recall(self.stream.note.get(LAZY_NOTE))
+            self.lazy.recall(saved.note.get(LAZY_NOTE))
+        self.stream = saved
         _log.info("%s loaded: %d images learned", path, self.seen)
         return self
 

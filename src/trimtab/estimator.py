@@ -145,7 +145,8 @@ class AdaptiveClassifier:
             if self.task is not None:
                 raise TrimtabError("X must be features (N, d) or (N, V, d): a task alone cannot encode images.")
             self._stream()  # which makes the classifier
-            return np.stack(self.classifier_.look_many(X))
+            found = self.classifier_.look_many(X)
+            return np.stack(found) if found else np.empty((0, self.classifier_.task.dim), np.float32)
         rows = X if hasattr(X, "shape") else arguments.numbers("X", X)
         if len(rows.shape) not in (2, 3):
             raise TrimtabError(f"X must be images, or features of shape (N, d) or (N, V, d), not {rows.shape}.")

@@ -153,17 +153,24 @@ class LazyViews:
 
     def recall(self, note: dict[str, Any] | None) -> None:
         """Know what a note says, or nothing if there is none: then the stream was seen without a budget before."""
-        self.reset()
         if note is None:
+            self.reset()
             return
-        self._figures[:] = note["figures"]
-        self._labels[:] = note["labels"]
-        self._kept = int(note["kept"])
-        rows = np.frombuffer(base64.b64decode(note["rows"]), np.float16)
-        self._remembered[:] = rows.reshape(self._remembered.shape)
+        try:
+            figures = np.array(note["figures"], np.float64).reshape(self._figures.shape)
+            labels = np.array(note["labels"], np.int64).reshape(self._labels.shape)
+            rows = np.frombuffer(base64.b64decode(note["rows"]), np.float16).reshape(self._remembered.shape)
+            kept = arguments.whole("kept", note["kept"], least=0)
+        except (KeyError, TypeError, ValueError, OverflowError, TrimtabError):
+            raise TrimtabError(
+                "What the state notes of lazy views is not whole; leave out view_budget, or begin a new state."
+            ) from None
+        self._figures, self._labels, self._remembered, self._kept = figures, labels, rows.copy(), kept
 
 
 def repeated(features: Array, views: int) -> Array:
     """(views, d): the encoded views, repeated in turn."""
+    if len(features) < 1:
+        raise TrimtabError("An image needs at least one view; the features hold none.")
     shown: Array = features[np.arange(views) % len(features)]
     return shown

@@ -155,7 +155,7 @@ def merge(streams: Iterable[MergingStream]) -> MergingStream:
 
     The order of the streams does not matter, nor does giving one twice.
     """
-    if not isinstance(streams, Iterable):
+    if not isinstance(streams, Iterable) or getattr(streams, "ndim", 1) == 0:  # an array without axes
         raise TrimtabError(f"streams must be a list of MergingStreams, not {arguments.shown(streams)}.")
     given = list(streams)
     for stream in given:

@@ -251,9 +251,11 @@ class Stream(Learner):
 
     def why(self, position: int) -> str:
         """Why an image, counted from 0, was learned from or not."""
+        arguments.whole("position", position, least=0)
         if self.watch is None:
+            self._refuse_unseen(position)
             return "Learned: no guard is on."
-        return self.watch.why(arguments.whole("position", position, least=0), self.seen)
+        return self.watch.why(position, self.seen)
 
     def arrays(self) -> Arrays:
         """Every array that makes up what was learned, by name; the live ones, not copies."""

@@ -15,10 +15,13 @@ NOBODY = np.full(1, NO_SOURCE, np.int64)  # who sent the image of most steps
 
 def source_numbers(sources: Sequence[str | None] | None, images: int) -> NDArray[np.int64]:
     """(N,): the sources of N images as numbers."""
-    if sources is None or (images == 1 and sources[0] is None):
+    if sources is None or (images == 1 and type(sources) is list and len(sources) == 1 and sources[0] is None):
         return NOBODY if images == 1 else np.full(images, NO_SOURCE, np.int64)
     if isinstance(sources, str) or not isinstance(sources, Sequence) or len(sources) != images:
         raise TrimtabError(f"sources must name one source (or None) for each of the {images} images.")
+    for source in sources:
+        if source is not None and not isinstance(source, str):
+            arguments.text("a source", source)
     known = {source: source_number(source) for source in set(sources)}
     return np.array([known[source] for source in sources], np.int64)
 

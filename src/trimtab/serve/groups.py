@@ -10,7 +10,6 @@ from trimtab.errors import TrimtabError
 from trimtab.serve.keys import Keys, check_body
 from trimtab.serve.memory import Memory
 from trimtab.serve.records import Answer, Record, Request
-from trimtab.serve.settings import writable
 
 LONGEST_KEY = 255
 LONGEST_SOURCE = 255
@@ -158,5 +157,5 @@ class Plan:
 
 
 def _check_text(name: str, value: str | None, longest: int) -> None:
-    if value is not None and len(writable(name, arguments.text(name, value))) > longest:
+    if value is not None and len(arguments.text(name, value)) > longest:
         raise TrimtabError(f"{name} must have at most {longest} characters, not {len(value)}.")

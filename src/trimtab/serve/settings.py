@@ -57,7 +57,7 @@ class StreamSettings:
         if not isinstance(templates, str):
             templates = arguments.names("templates", templates)
         for text in (*labels, *([templates] if isinstance(templates, str) else templates)):
-            writable("A label or template", text)
+            arguments.writable("A label or template", text)
         arguments.text("encoder", self.encoder)
         for switch in ("guard", "unknown", "thumbnails"):
             arguments.switch(switch, getattr(self, switch))
@@ -131,15 +131,6 @@ def stream_name(name: object) -> str:
             f"it cannot be {arguments.shown(name)}."
         )
     return name
-
-
-def writable(what: str, text: str) -> str:
-    """A text that can be written down: JSON can carry half a character, which no file and no hash can."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise TrimtabError(f"{what} holds half a character (a lone surrogate): {ascii(text)[:60]}.") from None
-    return text
 
 
 def _values(given: Mapping[str, Any]) -> dict[str, Any]:

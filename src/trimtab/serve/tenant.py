@@ -22,7 +22,7 @@ from trimtab.serve.keys import Keys
 from trimtab.serve.ledger import Ledger
 from trimtab.serve.records import LOOK, Answer, Correction, Record, Request
 from trimtab.serve.refusals import DiskFull, Frozen
-from trimtab.serve.settings import StreamSettings, writable
+from trimtab.serve.settings import StreamSettings
 from trimtab.serve.sleeper import Sleeper
 from trimtab.serve.snapshots import Snapshot
 from trimtab.serve.thumbnails import Thumbnails
@@ -106,7 +106,7 @@ class Tenant(Sleeper):
 
     def forget(self, source: str) -> int:
         """Let go of everything that a source taught; how many items there were."""
-        writable("source", arguments.text("source", source))
+        arguments.text("source", source)
         with self._awake() as ledger:
             self._refuse_frozen(ledger)
             count: int = self._commit(ledger, "forget", {"source": source})
