@@ -1,6 +1,8 @@
 """Lazy views: within the budget at every point, only where views prove useful, and the same on every way to them."""
 
 import itertools
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -162,6 +164,20 @@ def test_a_benchmark_has_a_row_for_each_method_under_the_budget(tmp_path):
     assert 1 <= records["mcp", "view_budget=2"].cost.views_per_image <= 2
     with pytest.raises(TrimtabError, match="between 1 and the number of views"):
         bench.make_plan([store.path], ["mcp"], view_budget=9)
+
+
+class SlowEncoder(ColorEncoder):
+    def encode_images(self, pixels):
+        time.sleep(0.002)  # so that threads meet here
+        return super().encode_images(pixels)
+
+
+def test_threads_that_share_a_classifier_keep_the_budget():
+    classifier = Classifier(SlowEncoder(), NAMES, method="mcp", views=8, view_budget=1.25)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(classifier.classify, pictures(40)))
+    assert classifier.seen == 40
+    assert classifier.lazy.views_per_image <= 1.25
 
 
 def test_an_image_without_views_is_refused():

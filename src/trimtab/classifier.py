@@ -121,7 +121,10 @@ class Classifier:
         `image` is a path, a file's bytes, a Pillow image, or an array of RGB bytes of shape (height, width, 3). One
         that cannot be read is refused before anything is learned from it.
         """
-        return self.classify_features(self.look(image), top=top)
+        if self.lazy is None:
+            return self.classify_features(self.look(image), top=top)
+        with self.stream._turn:  # two threads that look with the same credit would spend it twice
+            return self.classify_features(self.look(image), top=top)
 
     def classify_many(
         self,
