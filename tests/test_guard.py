@@ -344,3 +344,33 @@ def test_a_memory_that_forgets_is_one_that_saw_only_the_others(cones, survivors)
     if not other.state.memory.fitted:
         assert not found["weights"].any()
     stream.run(images[200:])
+
+
+@pytest.mark.parametrize("name", ["zero_shot", "zero_vote", "tps"])
+def test_a_method_that_keeps_nothing_can_say_that_an_image_shows_no_class(name, tmp_path):
+    task, features = random_stream(classes=6, dim=32, views=2, images=300, seed=2)
+    away = features.mean(axis=(0, 1)) - 2 * np.asarray(task.text_prototypes).sum(axis=0)
+    features[200:210] = away / np.linalg.norm(away)
+    method = make_method(name)
+    stream, stepped = (method.start(task, Guard(unknown=True)) for _ in range(2))
+    found = stream.run(features)
+    assert (found.unknown[200:210] > 0.5).all()
+    assert found.unknown[64:200].mean() < 0.2
+    np.testing.assert_array_equal(found.probabilities, method.start(task).run(features).probabilities)
+    for row in range(220):
+        looked, taken = stepped.predict(features[row]), stepped.step(features[row])
+        assert looked.unknown == taken.unknown == pytest.approx(float(found.unknown[row]), abs=1e-6)
+    assert stream.why(205) == "Not learned: it seems to show none of the classes."
+    assert stream.health().refused["unknown"] >= 10
+    stream.save(tmp_path / "state")
+    loaded = Stream.load(tmp_path / "state", task)
+    np.testing.assert_array_equal(loaded.run(features).unknown, stream.run(features).unknown)
+
+
+def test_a_method_that_keeps_nothing_has_nothing_to_guard():
+    task, features = random_stream(classes=6, dim=32, views=2, images=3, seed=2)
+    stream = make_method("zero_shot").start(task, Guard())
+    stream.run(features)
+    assert stream.why(2) == "Nothing of it is kept, so nothing is guarded."
+    with pytest.raises(TrimtabError, match="zero_shot keeps nothing of the images, so its guard has nothing to watch"):
+        stream.health()

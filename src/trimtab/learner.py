@@ -35,11 +35,17 @@ class Learner:
         self.fusion = self.method.new_fusion(self.task)
         if self.guard and self.guard.snapshots and any(isinstance(bank, WideBank) for bank in self.state.banks()):
             raise TrimtabError(f"Snapshots are for label sets of up to {WIDE:,} classes; leave them off.")
-        self.watch = Watch(self.guard, self.task) if self.guard and self.state.arrays() else None
+        self.watch = self._new_watch()
         ring = 0 if self.watch is None else self.watch.guard.snapshots
         self.good = Snapshots(self._learned_arrays(), ring) if ring else None
         self._seen = np.zeros(1, np.int64)
         self._whole = True  # False while an image is being taken in
+
+    def _new_watch(self) -> Watch | None:
+        """The guard at work; a method that keeps nothing needs none, unless images may show none of the classes."""
+        if self.guard is None or not (self.guard.unknown or self.state.arrays()):
+            return None
+        return Watch(self.guard, self.task)
 
     @property
     def seen(self) -> int:

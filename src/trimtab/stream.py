@@ -187,6 +187,8 @@ class Stream(Learner):
 
     def health(self) -> HealthReport:
         """What the stream has noticed of itself, over its last images and without labels."""
+        if self.watch is None and self.guard is not None:
+            raise TrimtabError(f"{self.method.name} keeps nothing of the images, so its guard has nothing to watch.")
         if self.watch is None:
             raise TrimtabError("Only a stream with a guard watches itself; start it with guard=Guard().")
         with self._turn:
@@ -254,7 +256,7 @@ class Stream(Learner):
         arguments.whole("position", position, least=0)
         if self.watch is None:
             self._refuse_unseen(position)
-            return "Learned: no guard is on."
+            return "Learned: no guard is on." if self.guard is None else "Nothing of it is kept, so nothing is guarded."
         return self.watch.why(position, self.seen)
 
     def arrays(self) -> Arrays:
