@@ -382,3 +382,43 @@ def test_listeners_are_bounded_and_leave_no_trace(tmp_path):
         assert next(client.events("one"))["kind"] == "hello"
     finally:
         stop()
+
+
+@pytest.mark.parametrize("way", ["classify", "features"])
+def test_a_mistyped_parameter_is_refused_and_teaches_nothing(server, stream, way):
+    body = picture("red", 1) if way == "classify" else npy(rows(1))
+    for query in ("lern=false", "learn=false&Learn=false", "learn=false&token=x"):
+        answer = server.post(f"{stream}/{way}?{query}", content=body)
+        assert answer.status_code == 422, answer.text
+        assert "knows no parameter" in answer.json()["error"]
+        assert "it takes learn, top, explain, source." in answer.json()["error"]
+    assert server.get(stream).json()["seen"] == 0
+
+
+@pytest.mark.parametrize("method", ["get", "post", "put", "delete"])
+def test_every_route_refuses_parameters_that_it_does_not_know(server, stream, method):
+    name = stream.rsplit("/", 1)[1]
+    for path, methods in server.get("/openapi.json").json()["paths"].items():
+        if method in methods:
+            given = path.format(stream=name, image="0-0", source="a", snapshot="1")
+            answer = server.request(method, f"{given}?nonsense=1")
+            assert answer.status_code == 422, (path, answer.text)
+            assert "knows no parameter 'nonsense'" in answer.json()["error"]
+    assert server.get(stream).status_code == 200
+
+
+def test_parameters_that_a_route_knows_are_taken(server, stream):
+    server.post(f"{stream}/classify", content=picture("red", 1))
+    assert server.get(f"{stream}/recent?limit=1").status_code == 200
+    name = stream.rsplit("/", 1)[1]
+    found = server.post(f"/predictions/{name}?learn=false&top=2", content=picture("red", 2))
+    assert len(found.json()) == 2
+
+
+def test_after_a_reset_nothing_is_known_of_agreement(server, stream):
+    for each in pictures(3):
+        server.post(f"{stream}/classify", content=each)
+    assert server.get(stream).json()["agreement"] is not None
+    assert server.post(f"{stream}/reset").json()["agreement"] is None
+    server.post(f"{stream}/classify", content=picture("red", 1))
+    assert server.get(stream).json()["agreement"] in (0.0, 1.0)

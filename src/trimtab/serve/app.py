@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
@@ -19,6 +19,7 @@ from trimtab.serve.metrics import Metrics
 from trimtab.serve.pool import EncoderPool
 from trimtab.serve.problems import Problem, as_json, problem_of
 from trimtab.serve.routes import classify, given, label_studio, looks, server, snapshots, streams
+from trimtab.serve.routes.parameters import refuse_unknown
 from trimtab.serve.service import Service
 from trimtab.serve.studio import Studio
 
@@ -58,7 +59,7 @@ def make_app(
     app.state.hub, app.state.access, app.state.limits = hub, access, limits
     app.state.studio = studio or Studio()
     for subject in (classify, server, streams, looks, snapshots, label_studio):
-        app.include_router(subject.router)
+        app.include_router(subject.router, dependencies=[Depends(refuse_unknown)])
     app.add_exception_handler(TrimtabError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from trimtab.serve.routes.classify import classify, router
+from trimtab.serve.routes.parameters import refuse_unknown
 from trimtab.serve.service import Service
 from trimtab.serve.settings import NAME
 
@@ -30,7 +31,9 @@ class Express:
             await self._app(scope, receive, send)
             return
         scope["route"] = ROUTE  # for the metrics
-        response = await classify(Request(scope, receive), self._service, stream)
+        request = Request(scope, receive)
+        await refuse_unknown(request)
+        response = await classify(request, self._service, stream)
         await response(scope, receive, send)
 
 

@@ -27,6 +27,7 @@ class History:
         self._labels = labels
         self.total = 0  # images taken in, ever
         self.corrections = 0
+        self._began = 0  # at so many images the stream was new: at first, or after a reset
         self._per_bin = IMAGES_PER_BIN
         self._bins: list[list[float | None]] = []
         self._first = [0] * len(labels)
@@ -116,9 +117,14 @@ class History:
         """The last answers that differ from zero-shot, the newest first."""
         return [dict(entry) for entry in list(self._flips)[::-1][:limit]]
 
+    def begin(self) -> None:
+        """The stream is as new: what was answered before says nothing of it."""
+        self._began = self.total
+
     def agreement(self) -> float | None:
-        """Share of the last images whose parts agreed; None before the first."""
-        known = [entry["agree"] for entry in self._recent]
+        """Share of the last images whose parts agreed; None before the first, and before the first after a reset."""
+        since = min(self.total - self._began, len(self._recent))
+        known = [entry["agree"] for entry in list(self._recent)[len(self._recent) - since :]]
         return sum(known) / len(known) if known else None
 
     def to_note(self) -> dict[str, Any]:
@@ -126,6 +132,7 @@ class History:
         return {
             "total": self.total,
             "corrections": self.corrections,
+            "began": self._began,
             "per_bin": self._per_bin,
             "bins": self._bins,
             "first": self._first,
@@ -139,6 +146,7 @@ class History:
         """Know what `to_note` was made from."""
         self.total, self.corrections, self._per_bin = note["total"], note["corrections"], note["per_bin"]
         self._bins, self._first = note["bins"], note["first"]
+        self._began = note.get("began", 0)  # of a stream that was written down before resets were
         for name in ("last", "recent", "flips", "events"):
             getattr(self, f"_{name}").extend(note[name])
 

@@ -213,6 +213,7 @@ class Memory:
         if self.lazy is not None:
             self.lazy.reset()
         self.lineage.begin(0)
+        self.history.begin()
         self.history.happened("mode", "reset", record.facts.get("when", 0.0))
 
     def _replace(self, record: Record, given: Stream) -> None:

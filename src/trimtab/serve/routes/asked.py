@@ -83,9 +83,11 @@ KEY: Final = _described(
     maxLength=LONGEST_KEY,
 )
 LEARN: Final = _described("learn", "query", "Whether the stream may learn from it.", type="boolean", default=True)
+COUNT: Final = {"type": "integer", "minimum": 1, "maximum": MOST_LABELS}
+TOP_OF_ALL: Final = _described("top", "query", "How many labels to name; all, if it is left out.", **COUNT)
 PARAMETERS: Final = [
     LEARN,
-    _described("top", "query", "How many labels to name.", type="integer", minimum=1, maximum=MOST_LABELS, default=5),
+    _described("top", "query", "How many labels to name.", **COUNT, default=5),
     _described("explain", "query", "'parts': also the best label of each part.", type="string", enum=["parts"]),
     _described(
         "source", "query", "Who sent it, for the guard's quota.", type="string", minLength=1, maxLength=LONGEST_SOURCE

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 
 from trimtab.serve.bodies import Pictures, pictures_of, rows_of
 from trimtab.serve.problems import Problem
-from trimtab.serve.routes.asked import KEY, LEARN, PARAMETERS, Asked
+from trimtab.serve.routes.asked import KEY, LEARN, PARAMETERS, TOP_OF_ALL, Asked
 from trimtab.serve.routes.given import Stream, TheService, answered, as_json, refusals
 from trimtab.serve.schemas import Answers, Guess, HuggingFaceRequest
 
@@ -79,7 +79,7 @@ async def features(request: Request, service: TheService, stream: Stream) -> Res
     summary="The same in Hugging Face's shape",
     response_model=list[Guess] | list[list[Guess]],
     responses=refusals(404, 409),
-    openapi_extra={**PICTURES, "parameters": [LEARN, KEY]},
+    openapi_extra={**PICTURES, "parameters": [LEARN, TOP_OF_ALL, KEY]},
 )
 async def predictions(request: Request, service: TheService, stream: Stream) -> Response:
     """Every label with its score, best first, as Hugging Face's pipelines answer; ids are in X-Trimtab-Ids."""
