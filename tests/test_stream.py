@@ -207,3 +207,12 @@ def test_features_too_large_for_float32_are_refused_without_a_warning(setting):
             with pytest.raises(TrimtabError, match="holds NaN or infinity"):
                 take_in()
     assert stream.seen == 0
+
+
+def test_what_keeps_no_positions_says_how_to_let_go_of_an_image(setting):
+    task, features = setting
+    stream = ZeroShot().start(task)
+    stream.run(features)
+    words = "so it cannot let go of one; go back to a state from before, or reset[.]$"
+    with pytest.raises(TrimtabError, match=words):
+        stream.evict(3)

@@ -208,7 +208,7 @@ class Stream(Learner):
         arguments.whole("position", position, least=0)
         with self._turn:
             self._refuse_unseen(position)
-            return self._let_go(np.array([position]), "it cannot let go of one")
+            return self._let_go(np.array([position]), "it cannot let go of one; go back to a state from before")
 
     def _let_go(self, positions: NDArray[np.int64], cannot: str) -> int:
         with self._turn, HoldInterrupts():
