@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,12 @@ def test_a_link_that_leads_to_itself_is_one_sentence(tmp_path):
         write_outputs({loop: b"new"})
     with pytest.raises(TrimtabError, match="loop cannot be read: Too many levels"):
         decode(loop)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_place_where_no_file_can_be_made_is_not_called_another_processs():
+    with pytest.raises(TrimtabError, match=r"^/proc/x\.csv cannot be written: No such file or directory\.$"):
+        FileLock(Path("/proc/x.csv"))
 
 
 def test_a_search_has_its_journal_to_itself(tmp_path):

@@ -3,6 +3,7 @@
 The lowest layer beside `errors`. What costs time to import (rich, filelock, the web) is imported where it is used.
 """
 
+import errno
 import glob
 import hashlib
 import os
@@ -143,6 +144,8 @@ class _Lock:
         try:
             self._lock.acquire()
         except filelock.Timeout:
+            if not file.exists():  # nobody holds it: filelock also waits where no file can be made, as in /proc
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file)) from None
             raise TrimtabError(refusal) from None
 
     def release(self, *, remove: bool = False) -> None:
