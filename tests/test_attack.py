@@ -13,7 +13,8 @@ from trimtab.cli.main import app
 from trimtab.engine.equations import softmax
 from trimtab.study.attack.bar import standard_error, wanted
 from trimtab.study.attack.crafting import ATTACKS, SURE, Victim, blended, poisoned
-from trimtab.study.attack.trial import CLEAN, try_attacks
+from trimtab.study.attack.trial import CLEAN, Trials, try_attacks
+from trimtab.study.outputs import MARK
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +113,32 @@ def test_the_command(tmp_path):
     assert {(o["attack"], o["guarded"]) for o in found["outcomes"]} == {
         (attack, guarded) for attack in ("clean", "blend") for guarded in (False, True)
     }
-    assert json.loads((tmp_path / "found.json").read_text()) == found
+    kept = json.loads((tmp_path / "found.json").read_text())
+    assert found.pop("written") == str(tmp_path / "found.json")
+    assert kept.pop("made_by").startswith(MARK)
+    assert kept == found
     table = CliRunner().invoke(app, arguments)
     assert "top-1 under attack" in table.stdout
+
+
+def test_only_outcomes_of_trimtabs_own_are_replaced(tmp_path, monkeypatch):
+    make_store(tmp_path / "store")
+    target, tried = tmp_path / "found.json", []
+
+    def trial(store, **options):
+        tried.append(options)
+        return Trials(store.info.dataset, 50.0, ())
+
+    def attack(*options):
+        arguments = ["attack", str(tmp_path / "store"), "--methods", "tda", "-o", str(target), *options]
+        return CliRunner().invoke(app, arguments)
+
+    monkeypatch.setattr("trimtab.study.attack.trial.try_store", trial)
+    for _ in range(2):
+        assert f"written: {target}" in attack().stdout
+    target.write_text("notes of mine")
+    assert "found.json exists and was not written by trimtab" in str(attack().exception)
+    assert len(tried) == 2, "it is refused before the work"
+    assert attack("--overwrite").exit_code == 0
+    assert json.loads(target.read_text())["zero_shot"] == 50.0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["found.json", "store"]

@@ -48,7 +48,7 @@ def plot(
     from trimtab.study.bench import read_results
     from trimtab.study.bench.plan import WEIGHTS
     from trimtab.study.figures import check_figure, draw
-    from trimtab.study.outputs import refuse_foreign, write_outputs
+    from trimtab.study.outputs import reserved, write_outputs
     from trimtab.study.plots import as_bytes
 
     check_figure(name)
@@ -62,12 +62,12 @@ def plot(
     for option, value in (("method", method), ("projection", projection)):
         if value is not None and option not in options:
             raise TrimtabError(f"The figure {name!r} takes no --{option}; leave it out.")
-    refuse_foreign(target, overwrite=overwrite)
-    found = read_results(results)
-    if found.note:
-        say(found.note)
-    axes = draw(name, found, dataset=dataset, weights=weights, **options)
-    write_outputs({target: as_bytes(axes, target.suffix[1:])}, overwrite=overwrite)
+    with reserved(target, overwrite=overwrite):
+        found = read_results(results)
+        if found.note:
+            say(found.note)
+        axes = draw(name, found, dataset=dataset, weights=weights, **options)
+        write_outputs({target: as_bytes(axes, target.suffix[1:])}, overwrite=overwrite)
     typer.echo(f"written: {target}")
     if found.refused:
         raise typer.Exit(1)

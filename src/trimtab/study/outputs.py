@@ -4,12 +4,13 @@ One rule for figures, pages and tables: a file that carries the mark may be writ
 the user asks for it to be replaced.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import trimtab
 from trimtab.errors import TrimtabError
-from trimtab.files import refuse_special, write_together
+from trimtab.files import FileLock, refuse_special, write_together
 from trimtab.interrupts import HoldInterrupts
 
 MARK = "Made by trimtab"
@@ -35,6 +36,17 @@ def refuse_foreign(path: Path, *, overwrite: bool = False) -> None:
         raise TrimtabError(
             f"{path} exists and was not written by trimtab; choose another name, or replace it with --overwrite."
         )
+
+
+@contextmanager
+def reserved(path: Path, *, overwrite: bool = False) -> Iterator[None]:
+    """Hold a file of an existing folder from before the work until it is written; refuse what cannot be written."""
+    lock = FileLock(path)
+    try:
+        refuse_foreign(path, overwrite=overwrite)
+        yield
+    finally:
+        lock.release(remove=True)
 
 
 def write_outputs(contents: Mapping[Path, bytes], *, overwrite: bool = False) -> None:
