@@ -2,6 +2,7 @@
 
 import sys
 
+import optuna
 import pytest
 from typer.testing import CliRunner
 
@@ -9,7 +10,7 @@ from bench_stores import make_store, small_files
 from trimtab.cli.main import app
 from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
-from trimtab.methods import make_method
+from trimtab.methods import list_methods, make_method
 from trimtab.study.bench.tuned import TunedParameters
 from trimtab.study.tune import _Measure, searched_parameters, tune
 
@@ -46,6 +47,26 @@ def test_only_affinities_and_capacities_are_searched():
     assert not names & {"fusion", "positive_alpha", "entropy_low", "view_fraction", "order", "promotion"}
     with pytest.raises(TrimtabError, match="no affinities"):
         searched_parameters("zero_shot")
+
+
+@pytest.mark.parametrize("method", list_methods())
+def test_the_defaults_of_every_method_can_be_drawn(method):
+    try:
+        names = searched_parameters(method)
+    except TrimtabError:
+        pytest.skip("it has nothing to search")
+    study, defaults = optuna.create_study(), make_method(method).parameters()
+    study.enqueue_trial({name: defaults[name] for name in names})
+    drawn = [
+        {name: draw(trial, name, defaults[name]) for name, draw in names.items()}
+        for trial in (study.ask(), study.ask())
+    ]
+    assert drawn[0] == {name: defaults[name] for name in names}
+    make_method(method, **drawn[1])
+
+
+def test_a_memory_of_the_whole_stream_is_searched_around_its_size(store):
+    assert tune(store.path, "keel", trials=2, images=40).tuned.parameters["memory_slots"] >= 256
 
 
 def test_a_search_continues_where_it_stopped(store, tmp_path):

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 
 JOURNAL = b'{"op_code"'  # how a file of Optuna's trials begins
 
+SLOTS_PER_CLASS = (1, 2, 3, 5, 8, 10, 16, 24, 32, 50)
+Draw = Callable[["optuna.Trial", str, Any], float | int]  # draws for the parameter of that name and default
+
 # How a parameter's name ends -> how a value is drawn. Thresholds and view counts stay as the papers have them.
-SPACE: dict[str, Callable[["optuna.Trial", str], float | int]] = {
-    "_slots": lambda trial, name: trial.suggest_categorical(name, [1, 2, 3, 5, 8, 10, 16, 24, 32, 50]),
-    "_alpha": lambda trial, name: trial.suggest_float(name, 0.03, 10.0, log=True),
-    "_beta": lambda trial, name: trial.suggest_float(name, 0.5, 12.0),
-    "center_weight": lambda trial, name: trial.suggest_float(name, 0.0, 1.0),
-    "learning_rate": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
-    "lr_text": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
-    "lr_image": lambda trial, name: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+SPACE: dict[str, Draw] = {
+    "_slots": lambda trial, name, default: trial.suggest_categorical(name, _capacities(default)),
+    "_alpha": lambda trial, name, _: trial.suggest_float(name, 0.03, 10.0, log=True),
+    "_beta": lambda trial, name, _: trial.suggest_float(name, 0.5, 12.0),
+    "center_weight": lambda trial, name, _: trial.suggest_float(name, 0.0, 1.0),
+    "learning_rate": lambda trial, name, _: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+    "lr_text": lambda trial, name, _: trial.suggest_float(name, 1e-5, 1e-2, log=True),
+    "lr_image": lambda trial, name, _: trial.suggest_float(name, 1e-5, 1e-2, log=True),
 }
 
 
@@ -105,7 +108,7 @@ def tune(
     if arguments.number("holdout", holdout, least=0, most=1) == 1:
         raise TrimtabError("holdout must leave images to search on; give a share below 1.")
     store = labeled_store(path)
-    names = searched_parameters(method)
+    names, defaults = searched_parameters(method), make_method(method).parameters()
     chosen = order_by_name(order, labels=store.labels, domains=store.domains, seed=seed)[:images]
     cut = round(len(chosen) * (1 - holdout))
     if cut < 1:
@@ -123,12 +126,11 @@ def tune(
             optuna.samplers.TPESampler(seed=seed, n_startup_trials=min(10, trials)),
         )
         if not study.get_trials(deepcopy=False, states=(states.COMPLETE, states.WAITING)):
-            defaults = make_method(method).parameters()
             study.enqueue_trial({name: defaults[name] for name in names})  # the best is never worse than the defaults
         done = len(study.get_trials(deepcopy=False, states=(states.COMPLETE,)))
         while done < trials:  # asked and told by hand: an interrupt then ends the search without a word of Optuna's
             trial = study.ask()
-            study.tell(trial, measure({name: draw(trial, name) for name, draw in names.items()}))
+            study.tell(trial, measure({name: draw(trial, name, defaults[name]) for name, draw in names.items()}))
             done += 1
             if on_trial:
                 on_trial(done, study.best_value)
@@ -153,7 +155,7 @@ def tune(
     )
 
 
-def searched_parameters(method: str) -> dict[str, Callable[["optuna.Trial", str], float | int]]:
+def searched_parameters(method: str) -> dict[str, Draw]:
     """The method's affinities and capacities, with how each is drawn; not those that it finds by itself ("auto")."""
     found = {
         name: draw
@@ -164,6 +166,13 @@ def searched_parameters(method: str) -> dict[str, Callable[["optuna.Trial", str]
     if not found:
         raise TrimtabError(f"{method} has no affinities or capacities to search.")
     return found
+
+
+def _capacities(default: int) -> list[int]:
+    """Slots to choose from: the papers' sizes of one class, or around the default of a memory of the whole stream."""
+    whole_stream = default > max(SLOTS_PER_CLASS)
+    around = (default // 8, default // 4, default // 2, 2 * default) if whole_stream else SLOTS_PER_CLASS
+    return sorted({*around, default})
 
 
 class _Measure:
