@@ -8,7 +8,7 @@ import pytest
 from tests.audit.kill_processes import LOG, start, warm_up
 from tests.audit.kill_scenarios import Bench, Classify, Encode, Learn
 from tests.audit.kills import KillRunner
-from trimtab.cli.main import INTERRUPTION
+from trimtab.cli.interruption import CONTINUES
 
 SIGNS = {"encode": "store/unfinished.json", "learn": "context.safetensors.features/*", "bench": "results/plan.json"}
 
@@ -50,4 +50,4 @@ def test_a_service_managers_stop_is_as_good_as_ctrl_c(scenario, tmp_path):
     run.send(signal.SIGTERM)
     assert run.ended_within(60)
     assert run.code == 130
-    assert (tmp_path / LOG).read_text() == f"{INTERRUPTION}\n"
+    assert (tmp_path / LOG).read_text() == f"{CONTINUES}\n"

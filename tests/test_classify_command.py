@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tiny_encoder import COLORS, ColorEncoder, colored
 from trimtab.classifier import Classifier
-from trimtab.cli.main import app
+from trimtab.cli.main import app, run
 from trimtab.errors import TrimtabError
 
 NAMES = tuple(COLORS)
@@ -140,6 +140,24 @@ def stop_after(monkeypatch, images):
 
     monkeypatch.setattr(Classifier, "look_ahead", stopped)
     return lambda: monkeypatch.setattr(Classifier, "look_ahead", real)
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ((), "nothing is kept. Run the same command again to start over. (With --state and -o it would continue.)"),
+        (("-o", "out"), "lines stay in out, what was learned is lost. Delete out to start over."),
+        (("--state", "kept"), "what was learned is kept in kept. Run again with the images that have no line yet."),
+        (("--state", "kept", "-o", "out"), "finished work is kept. Run the same command again to continue."),
+    ],
+)
+def test_an_interrupt_says_what_is_kept(photos, monkeypatch, capsys, files, says):
+    stop_after(monkeypatch, 6)
+    monkeypatch.setattr(sys, "argv", ["trimtab", "classify", "photos", *LABELS, *files])
+    with pytest.raises(SystemExit) as stop:
+        run()
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == f"Interrupted; {says}\n"
 
 
 def learned(file):

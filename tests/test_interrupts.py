@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
+from bench_stores import make_store
 from trimtab.cli import main
+from trimtab.cli.interruption import CONTINUES, STARTS_OVER
 from trimtab.interrupts import HoldInterrupts, Interrupts
 
 
@@ -125,3 +127,24 @@ def test_an_interrupt_that_compiled_code_made_an_error_of_still_ends_a_command_a
         main.run()
     assert stop.value.code == 130
     assert "Interrupted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("verb", "does", "says"),
+    [
+        ("attack", "study.attack.trial.try_store", STARTS_OVER),
+        ("tune", "study.tune.tune", CONTINUES),
+    ],
+)
+def test_an_interrupted_command_says_whether_it_continues(verb, does, says, tmp_path, monkeypatch, capsys):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    make_store(tmp_path / "store")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(f"trimtab.{does}", stopped)
+    monkeypatch.setattr("sys.argv", ["trimtab", verb, "store"])
+    with pytest.raises(SystemExit) as stop:
+        main.run()
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == f"{says}\n"

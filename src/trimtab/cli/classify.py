@@ -16,6 +16,7 @@ from trimtab import arguments
 from trimtab.cli.bench import changes_of_one
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, given_names
+from trimtab.cli.interruption import CONTINUES, STARTS_OVER, say_if_interrupted
 from trimtab.cli.options import (
     Changes,
     Context,
@@ -98,6 +99,7 @@ def classify(
 
     from trimtab.cli.labels import given_labels
 
+    say_if_interrupted(_if_interrupted(state, out))
     names = given_labels(labels, labels_file)
     if names is None:
         raise TrimtabError("Say what the images may show: --labels cat,dog,... or --labels-file FILE.")
@@ -148,6 +150,17 @@ def classify(
     notes.print(f"Classified: {lines.written}" + (f", unreadable: {given.unreadable}" if given.unreadable else ""))
     if given.unreadable or given.empty_folders:
         raise typer.Exit(1)
+
+
+def _if_interrupted(state: Path | None, out: Path | None) -> str:
+    """What an interrupt leaves: only lines in a file, with a state that covers them, can be continued."""
+    if state is None and out is None:
+        return f"{STARTS_OVER} (With --state and -o it would continue.)"
+    if state is None:
+        return f"Interrupted; lines stay in {out}, what was learned is lost. Delete {out} to start over."
+    if out is None:
+        return f"Interrupted; what was learned is kept in {state}. Run again with the images that have no line yet."
+    return CONTINUES
 
 
 def _method(name: str, settings: list[str] | None) -> "str | AnyMethod":

@@ -13,6 +13,7 @@ import typer
 
 import trimtab
 from trimtab.cli.complaints import WRONG_USE, complain, sentence_of
+from trimtab.cli.interruption import CONTINUES, STARTS_OVER, interruption, say_if_interrupted
 from trimtab.cli.log import show_log, show_more_log
 from trimtab.cli.options import Verbose
 from trimtab.cli.streams import flush_streams, prepare_streams, reader_has_left
@@ -48,8 +49,10 @@ VERBS: tuple[str, ...] = (
 
 GROUPS = ("learn",)  # verbs that have verbs of their own: a function that makes them
 
+# Verbs that go on where they were stopped; `classify` says itself what it keeps.
+CONTINUED = ("demo", "serve", "encode", "learn", "bench", "adapt", "ablate", "tune", "generate", "source-stats")
+
 IN_PART, INTERRUPTED = 1, 130
-INTERRUPTION = "Interrupted; finished work is kept. Run the same command again to continue."
 
 EXIT_CODES = """\b
 Exit codes:
@@ -59,7 +62,7 @@ Exit codes:
        reading
   2    wrong use, something given is missing or damaged, or a file
        or the output cannot be written; one sentence on stderr says what
-  130  interrupted; finished work is kept
+  130  interrupted; one sentence says whether finished work is kept
 """
 
 app = typer.Typer(
@@ -92,15 +95,15 @@ def _exit_code(interrupts: Interrupts) -> int | str | None:
         app(prog_name="trimtab")  # also when it was started as `python -m trimtab`
     except SystemExit as stop:
         if stop.code == INTERRUPTED:  # what typer makes of Ctrl-C
-            _say(INTERRUPTION)
+            _say(interruption())
         return stop.code
     except KeyboardInterrupt:  # before or after typer looks after it
-        _say(INTERRUPTION)
+        _say(interruption())
         return INTERRUPTED
     except Exception as error:
         sentence = sentence_of(error)
         if sentence is None and interrupts.heard:
-            _say(INTERRUPTION)
+            _say(interruption())
             return INTERRUPTED
         if sentence is None:
             raise
@@ -147,11 +150,12 @@ def _root(
     show_log(verbose)
 
 
-def _with_verbose(verb: Callable[..., None]) -> Callable[..., None]:
+def _command(verb: Callable[..., None], if_interrupted: str) -> Callable[..., None]:
     """The verb with an option -v of its own, so that -v may also stand after the verb's name."""
 
     @functools.wraps(verb)
     def command(*, verbose: int, **options: Any) -> None:
+        say_if_interrupted(if_interrupted)
         show_more_log(verbose)
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s: %s", _versions(), " ".join(sys.argv[1:]))
@@ -170,7 +174,8 @@ def _with_verbose(verb: Callable[..., None]) -> Callable[..., None]:
 for _verb in VERBS:
     _name = _verb.replace("-", "_")
     _found = getattr(importlib.import_module(f"trimtab.cli.{_name}"), _name)
+    _wrapped = functools.partial(_command, if_interrupted=CONTINUES if _verb in CONTINUED else STARTS_OVER)
     if _verb in GROUPS:
-        app.add_typer(_found(_with_verbose), name=_verb)
+        app.add_typer(_found(_wrapped), name=_verb)
     else:
-        app.command(_verb)(_with_verbose(_found))
+        app.command(_verb)(_wrapped(_found))
