@@ -100,6 +100,17 @@ def test_unreadable_files_are_named_and_the_exit_code_tells(photos):
     assert "that are not images (such as notes.txt)" in result.stderr
 
 
+def test_no_readable_image_is_an_error_and_leaves_no_file(photos):
+    result = trimtab("missing.png", *LABELS, "-o", "out", "--state", "state")
+    assert isinstance(result.exception, TrimtabError)
+    assert "No image could be read" in str(result.exception)
+    assert "missing.png cannot be read" in result.stderr
+    assert not Path("out").exists()
+    again = trimtab(photos[0], *LABELS, "--state", "state")
+    assert "Continuing" not in again.stderr
+    assert "Continuing from 1 image learned before." in trimtab(photos[1], *LABELS, "--state", "state").stderr
+
+
 def test_state_goes_on_from_run_to_run(photos):
     whole = trimtab(*photos, *LABELS, "--format", "jsonl").stdout
     first = trimtab(*photos[:7], *LABELS, "--format", "jsonl", "--state", "state")

@@ -16,6 +16,7 @@ from trimtab import arguments
 from trimtab.cli.bench import changes_of_one
 from trimtab.cli.classify_formats import FORMATS, line_format
 from trimtab.cli.classify_lines import FiledLines, PrintedLines, given_names
+from trimtab.cli.counting import counted
 from trimtab.cli.interruption import CONTINUES, STARTS_OVER, say_if_interrupted
 from trimtab.cli.options import (
     Changes,
@@ -84,7 +85,7 @@ def classify(
 
     The names are of your choice; nothing is labeled, nothing is trained. Each image gets one line. With --state, what
     is learned is kept and used next time; if a run with --state and --out is stopped or killed, the same command
-    continues where it was. Files that cannot be read are named, and make the exit code 1; no image at all makes it 2.
+    continues where it was. Files that cannot be read are named, and make the exit code 1, or 2 if none can.
 
     \b
     Examples:
@@ -197,9 +198,11 @@ class _GivenImages:
         return track(work, "classifying", total=None if self._piped else self._found, console=notes)
 
     def refuse_none(self) -> None:
-        """An error if there was no image at all."""
+        """An error if there was no image at all, or none that could be read."""
         if not self._found:
             raise TrimtabError(f"There are no images in {', '.join(map(_named, self._paths))}.")
+        if self.unreadable == self._found:
+            raise TrimtabError("No image could be read; see above what is wrong with each.")
 
     def _images(self) -> Iterator[str]:
         for path in self._paths:
@@ -240,7 +243,8 @@ class _StateKeeper:
     def load(self, notes: "Console") -> None:
         if self._path is not None and self._path.exists():
             self._classifier.load(self._path)
-            notes.print(f"Continuing from {self._classifier.seen} images learned before.")
+            if seen := self._classifier.seen:
+                notes.print(f"Continuing from {counted(seen, 'image')} learned before.")
 
     def save(self) -> None:
         if self._path is not None:
@@ -264,9 +268,8 @@ def _kept(
     try:
         lines.begin(classifier.stream.note)
         if lines.unlearned:
-            notes.print(
-                f"Learning again from the last {len(lines.unlearned)} images, because a kill came before a save."
-            )
+            again = counted(len(lines.unlearned), "image")
+            notes.print(f"Learning again from the last {again}, because a kill came before a save.")
         keeper.save()  # now: a file that cannot be written is noticed, and from here on every line can be continued
         try:
             yield keeper
