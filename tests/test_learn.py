@@ -285,6 +285,8 @@ def test_a_learned_context_is_taken_wherever_prompts_are(photos, tmp_path):
     assert classifier.classify(photos / "red" / "0.png")[0]["score"] > 0.25
     with pytest.raises(TrimtabError, match="takes the place of templates and CuPL"):
         Classifier(encoder, store.class_names, context="c.safetensors", cupl={})
+    with pytest.raises(TrimtabError, match="takes the place of templates"):
+        Classifier(encoder, store.class_names, context="c.safetensors", templates="photo")
     both = trimtab("encode", photos, "--context", "c.safetensors", "--templates", "photo", "-o", "both")
     assert "takes the place of templates" in str(both.exception)
     bench = trimtab("bench", "learned", "--methods", "tda", "--orders", 1, "--weights", "fixed", "--workers", 1)

@@ -334,7 +334,7 @@ def test_files_that_hold_no_context_are_explained(tmp_path):
     for name, message in (
         ("other.pth", "none of its tensors is called 'ctx'"),
         ("maple.pth", "MaPLe's deep prompts"),
-        ("text.pth", "is not a checkpoint that torch can read"),
+        ("text.pth", "is not a context file; make one with `trimtab learn coop`"),
         ("text.safetensors", "does not hold a context"),
     ):
         with pytest.raises(TrimtabError, match=message):

@@ -46,8 +46,9 @@ class Guess(TypedDict):
 class Classifier:
     """A zero-shot classifier that adapts to the images it is shown; nobody labels anything.
 
-    `labels` are what images may show, in words. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name
-    or a method with parameters of your own ("zero_shot" does not adapt). With more `views`, random crops of each image
+    `labels` are what images may show, in words; `templates` (the set "photo" if none are given) make sentences of
+    them. `encoder` is a name ("lite", "hf:...") or an encoder; `method` a name or a method with parameters of your own
+    ("zero_shot" does not adapt). With more `views`, random crops of each image
     are looked at as well; they depend on the image and the seed alone. With a `view_budget`, crops are encoded only
     where they seem worth it, never more views than that per image on average (`trimtab.lazy_views`). `context`, a file
     of `trimtab learn coop` or of CoOp's program, takes the place of the templates; it was trained on labels of other
@@ -61,7 +62,7 @@ class Classifier:
         labels: Sequence[str],
         *,
         method: str | Method = DEFAULT_METHOD,
-        templates: str | Sequence[str] = "photo",
+        templates: str | Sequence[str] | None = None,
         cupl: Mapping[str, Sequence[str]] | Path | str | None = None,
         context: Path | str | None = None,
         views: int = 1,
@@ -87,9 +88,10 @@ class Classifier:
         start = time.perf_counter()
         # A learned context is the text, whatever the method; a method that tunes it starts from it.
         learned = context is not None
-        tower = text_tower(encoder, labels, context=context) if learned or "text_tower" in chosen.needs else None
-        if learned and cupl is not None:
+        if learned and (templates is not None or cupl is not None):
             raise TrimtabError("A learned context takes the place of templates and CuPL; give one of them only.")
+        templates = "photo" if templates is None else templates
+        tower = text_tower(encoder, labels, context=context) if learned or "text_tower" in chosen.needs else None
         text = tower.features(tower.start) if learned and tower else text_prototypes(encoder, labels, templates, cupl)
         _log.info("%s: texts of %d labels encoded in %.1f s", encoder.name, len(labels), time.perf_counter() - start)
         self._by_pixels = "pixels" in chosen.needs

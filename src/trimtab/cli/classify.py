@@ -60,7 +60,7 @@ def classify(
     method: Method = DEFAULT_METHOD,
     views: Views = 1,
     view_budget: ViewBudget = None,
-    templates: Annotated[str, typer.Option(help="Template set, template or file.")] = "photo",
+    templates: Annotated[str | None, typer.Option(help="Template set, template or file; photo if not given.")] = None,
     context: Context = None,
     state: Annotated[
         Path | None, typer.Option(help="File that keeps what is learned; it is read if it exists.")

@@ -133,7 +133,10 @@ def _coop(file: Path) -> ContextFile:
 
     But the prefix is the embedding of the start mark, which tells backbones apart.
     """
-    tensors = read_tensors(file)
+    try:
+        tensors = read_tensors(file)
+    except TrimtabError as error:
+        raise TrimtabError(f"{file} is not a context file; make one with `trimtab learn coop`.") from error
     tensors = {name.removeprefix("prompt_learner."): value for name, value in tensors.items()}
     if any(name.startswith("compound_prompts") for name in tensors):
         raise TrimtabError(f"{file} holds MaPLe's deep prompts, not a context; load it as an encoder.")
