@@ -98,6 +98,15 @@ def test_a_picture_of_somebody_elses_is_refused_before_anything_is_fetched(fetch
     assert (tmp_path / "caches.png").read_bytes() == b"a photo of my caches"
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("images", [100, 101, 2000])
+def test_few_images_make_a_line_too(images, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "as_bytes", drawn.append)
+    figures.accuracy_along_stream({"mcp": np.ones(images, bool), "zero_shot": np.zeros(images, bool)})
+    assert all(len(line.get_xdata()) >= 0.9 * images for line in drawn[0].lines)
+
+
 def test_the_pictures_are_marked(sheet):
     _, draw = sheet
     assert draw(np.zeros(40, np.int64))[0].info["Software"].startswith(MARK)

@@ -24,7 +24,7 @@ def accuracy_along_stream(correct: Mapping[str, NDArray[np.bool_]]) -> bytes:
     figure = Figure(figsize=(8.4, 4.6), dpi=130, layout="constrained")
     axes = axes_for(figure.subplots())
     seen = np.arange(1, len(next(iter(correct.values()))) + 1)
-    start = min(100, len(seen) - 1)  # the first few images say nothing yet
+    start = min(100, len(seen) // 10)  # the first few images say nothing yet
     ends = sorted((float(hits.mean()), name) for name, hits in correct.items())
     for height, (accuracy, name) in zip(_spread([100 * end[0] for end in ends]), ends, strict=True):
         color, _, line = look_of(name)
