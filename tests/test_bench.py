@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bench_stores import Breaks, make_store
-from trimtab.cli.bench import changes_of
+from trimtab.cli.bench import Ran, changes_of
 from trimtab.cli.main import app
 from trimtab.data.orders import order_by_name
 from trimtab.errors import TrimtabError
@@ -179,6 +179,23 @@ def test_bad_plans_are_refused_before_anything_runs(store, tmp_path):
         bench.make_plan([bare.path])
     with pytest.raises(TrimtabError, match="At least one worker"):
         bench.run_plan(bench.make_plan([store.path]), tmp_path, workers=0)
+
+
+def test_what_is_named_twice_runs_once(store):
+    once = bench.make_plan([store.path], ["tda"], seeds=2)
+    assert bench.make_plan([store.path, store.path], ["tda"], orders=["shuffled", "shuffled"], seeds=2) == once
+
+
+def test_the_command_names_what_all_leaves_out(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("trimtab.cli.bench.run_with_progress", lambda *_: Ran(0, 0, 0, []))
+    for methods, left_out in [
+        ("all", "tpt, ctpt, rtpt, difftpt, promptalign."),
+        ("all,tpt", "hours: ctpt,"),
+        ("tda", ""),
+    ]:
+        done = CliRunner().invoke(app, ["bench", str(store.path), "--methods", methods, "-o", str(tmp_path)])
+        assert left_out in done.stderr
+        assert ("Left out" in done.stderr) == bool(left_out)
 
 
 def test_settings_on_the_command_line():

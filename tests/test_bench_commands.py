@@ -131,10 +131,6 @@ def test_a_file_where_a_folder_is_meant_is_refused_before_any_work(store, result
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (
-            ("ablate", "caches", "STORE", "--orders", 0),
-            "seeds (the number of orders) must be a whole number of at least 1, not 0",
-        ),
         (("bench", "STORE", "--weights", ","), "--weights ',' names nothing"),
         (("bench", "STORE", "--methods", ""), "--methods '' names nothing"),
         (("tune", "STORE", "--images", -1), "images must be a whole number of at least 1, not -1"),

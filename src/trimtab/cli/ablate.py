@@ -26,7 +26,7 @@ Study = Annotated[
     ),
 ]
 Method = Annotated[str | None, typer.Option("--method", "-m", help="The method to study, for studies of one method.")]
-Orders = Annotated[int, typer.Option(help="How many orders are drawn.")]
+Orders = Annotated[int, typer.Option(min=1, help="How many orders are drawn.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the records, the table and the figure.")]
 
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Stores = Annotated[list[str], typer.Argument(metavar="FEATURES", help="Feature stores made by `trimtab encode`.")]
-Methods = Annotated[str, typer.Option(help="Comma-separated names, or all; zero_shot always runs.")]
-Seeds = Annotated[int, typer.Option("--orders", help="How many orders of each kind are drawn.")]
+Methods = Annotated[
+    str, typer.Option(help="Comma-separated names, or all that need only features; zero_shot always runs.")
+]
+Seeds = Annotated[int, typer.Option("--orders", min=1, help="How many orders of each kind are drawn.")]
 Order = Annotated[
     list[str],
     typer.Option(
@@ -67,14 +69,17 @@ def bench(
       trimtab bench /shared/features/* --engine ray --address auto
     """  # noqa: D301
     from trimtab.cli.output import folder_for, show_json
+    from trimtab.files import say
     from trimtab.storage import is_url
     from trimtab.study.bench import make_plan
+    from trimtab.study.bench.plan import not_in_all
     from trimtab.study.bench.tuned import TunedParameters
 
     folder_for(out, "the records")
+    named = words(methods, "--methods")
     plan = make_plan(
         [store if is_url(store) else Path(store) for store in stores],
-        words(methods, "--methods"),
+        named,
         orders=order,
         seeds=orders,
         weights=words(weights, "--weights"),
@@ -83,6 +88,8 @@ def bench(
         images=images or [],
         view_budget=view_budget,
     )
+    if "all" in named and (left_out := [name for name in not_in_all() if name not in named]):
+        say(f"Left out, since they need more than features and take hours: {', '.join(left_out)}. Name them to run.")
     elsewhere: Elsewhere | None = None
     if on_ray(engine, address):
         from trimtab.cluster.bench import runs_on_ray

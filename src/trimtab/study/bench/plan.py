@@ -107,6 +107,10 @@ def make_plan(
     rows += [_Row(found.method, found.parameters, found.name, found.tuned_on) for found in tuned]
     if view_budget is not None:
         rows += [_Row(name, changes.get(name, {}), view_budget=view_budget) for name in _of_several_views(names)]
+    if images and not any("pixels" in row.needs for row in rows):
+        raise TrimtabError(
+            f"--images is for methods that need pixels, and none of {', '.join(names)} does; leave it out."
+        )
     runs = []
     for path in stores:
         store = labeled_store(path)
@@ -118,7 +122,7 @@ def make_plan(
             order_by_name(order, labels=store.labels, domains=store.domains)  # refuses a bad order now
             for seed in range(1 if order == "stored" else seeds):
                 runs += [row.run(path, store, order=order, seed=seed, weights=weights, images=images) for row in rows]
-    return Plan(tuple(runs))
+    return Plan(tuple({tuple(run.files.values()): run for run in runs}.values()))  # a store may be named twice
 
 
 class _Row:
@@ -138,6 +142,10 @@ class _Row:
         shown = {**parameters, **{key: value[:8] for key, value in self._contents.items()}}
         shown |= {} if view_budget is None else {"view_budget": view_budget}
         self._variant = variant or ", ".join(f"{key}={value}" for key, value in shown.items())
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return self._method.needs
 
     def run(
         self,
@@ -162,7 +170,7 @@ class _Row:
             tuned_on=self._tuned_on,
             contents=self._contents,
             view_budget=self._view_budget,
-            images=images_behind(store, images, self._method.name, path) if "pixels" in self._method.needs else "",
+            images=images_behind(store, images, self._method.name, path) if "pixels" in self.needs else "",
         )
 
 
@@ -186,6 +194,11 @@ def _of_several_views(names: Iterable[str]) -> list[str]:
 
 def _of_features() -> list[str]:
     return [name for name in list_methods() if not make_method(name).needs]
+
+
+def not_in_all() -> list[str]:
+    """The methods that "all" leaves out."""
+    return [name for name in list_methods() if make_method(name).needs]
 
 
 def possible_weights(method: Method, wanted: Sequence[str]) -> tuple[str, ...]:
