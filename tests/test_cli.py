@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -52,10 +53,23 @@ def test_the_module_is_the_command():
 
 
 def test_the_version_names_what_a_bug_report_needs():
+    import numba
     import numpy as np
 
-    python = ".".join(map(str, sys.version_info[:3]))
-    assert invoke("--version").stdout == f"trimtab {package.__version__} (Python {python}, NumPy {np.__version__})\n"
+    said, python = invoke("--version").stdout, ".".join(map(str, sys.version_info[:3]))
+    assert said.startswith(f"trimtab {package.__version__} (Python {python}, NumPy {np.__version__}, ")
+    assert f", Numba {numba.__version__}" in said
+    assert platform.system() in said
+
+
+def test_keel_is_nobody_elses():
+    line = next(line for line in invoke("methods").stdout.splitlines() if line.split()[:1] == ["keel"])
+    assert line.split()[1] == "trimtab"
+
+
+def test_the_version_leaves_out_what_is_not_installed(monkeypatch):
+    monkeypatch.setitem(main.REPORTED, "Nonsense", "trimtab-nonsense")
+    assert "Nonsense" not in invoke("--version").stdout
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -16,7 +16,7 @@ MOST_IMAGES = 256  # half of them to calibrate on, half to check on; more change
 
 def export(
     encoder: Encoder,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; it must not exist yet.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write; a new or an empty one.")],
     to: Annotated[str, typer.Option(help="Format to write; onnx is the only one.")] = "onnx",
     precision: Annotated[
         str,

@@ -21,5 +21,5 @@ def learn(wrapped: Callable[[Callable[..., None]], Callable[..., None]]) -> type
 def _all_kinds() -> None:
     """Learn prompts from a few labeled images.
 
-    THE LABELS ARE USED, which nothing else in trimtab does: every table that uses the outcome says so.
+    THE LABELS ARE USED: every table that uses the outcome says so.
     """

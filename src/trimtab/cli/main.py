@@ -52,6 +52,9 @@ GROUPS = ("learn",)  # verbs that have verbs of their own: a function that makes
 # Verbs that go on where they were stopped; `classify` says itself what it keeps.
 CONTINUED = ("demo", "serve", "encode", "learn", "bench", "adapt", "ablate", "tune", "generate", "source-stats")
 
+# What a bug report needs to know, where it is installed: its name, and that of its distribution.
+REPORTED = {"NumPy": "numpy", "Numba": "numba", "torch": "torch", "ONNX Runtime": "onnxruntime"}
+
 IN_PART, INTERRUPTED = 1, 130
 
 EXIT_CODES = """\b
@@ -132,11 +135,15 @@ def _show_version(wanted: bool) -> None:
 
 
 def _versions() -> str:
-    """Versions for a bug report; NumPy's is read from its metadata, since importing it takes longer."""
-    from importlib.metadata import version
-    from platform import python_version
+    """Versions for a bug report; packages' are read from their metadata, since importing them takes longer."""
+    from importlib.metadata import PackageNotFoundError, version
+    from platform import machine, python_version, release, system
 
-    return f"trimtab {trimtab.__version__} (Python {python_version()}, NumPy {version('numpy')})"
+    found = [f"Python {python_version()}"]
+    for title, package in REPORTED.items():
+        with suppress(PackageNotFoundError):
+            found.append(f"{title} {version(package)}")
+    return f"trimtab {trimtab.__version__} ({', '.join(found)}; {system()} {release()} {machine()})"
 
 
 @app.callback()

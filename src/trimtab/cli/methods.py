@@ -68,7 +68,7 @@ def _methods() -> "Table":
     for name in list_methods():
         info = info_of(name)
         facts = [info.keeps, "yes" if info.gradients else "no", info.views, "yes" if info.extra_data else "no"]
-        table.add_row(name, f"{info.venue} {info.year}" if info.year else "your own", *facts)
+        table.add_row(name, f"{info.venue} {info.year or ''}".strip() or "your own", *facts)
         lines.append(f"{name}: {info.title}" + (f", {info.paper}" if info.paper else ""))
     table.caption = "\n".join(lines)
     table.caption_justify = "left"

@@ -105,6 +105,7 @@ class Keel(CacheMethod, WeighedMethod):
     info: ClassVar[MethodInfo] = MethodInfo(
         title="Keel",
         paper="trimtab's own",
+        venue="trimtab",
         keeps="three caches, a memory",
         traits=CACHE | {"HighEntro", "ExpTestDist"},
         look=("#7F3C8D", "*", "-"),
