@@ -14,6 +14,7 @@ from trimtab.errors import TrimtabError
 from trimtab.serve.client import Client, ServerError
 from trimtab.serve.config import ServerConfig
 from trimtab.serve.limits import Limits
+from trimtab.serve.running import bind
 
 LABELS = ("--labels", "red,green,blue,yellow", "-e", "colors", "--no-guard")
 
@@ -118,3 +119,14 @@ def test_the_packaged_configuration_can_be_read():
     config = ServerConfig.read(Path(__file__).parents[1] / "packaging" / "server.toml")
     assert config.limits == Limits()
     assert config.streams[0].name == "frogs"
+
+
+def test_an_address_that_is_not_here_is_told_apart_from_a_port_that_is_taken():
+    with pytest.raises(TrimtabError, match=r"nosuchhost\.invalid, port 0: .*; choose another with --host\."):
+        bind("nosuchhost.invalid", 0)
+    with pytest.raises(TrimtabError, match="choose another with --host"):
+        bind("203.0.113.1", 0)
+    with bind("127.0.0.1", 0) as taken:
+        taken.listen()
+        with pytest.raises(TrimtabError, match="choose another with --port"):
+            bind("127.0.0.1", taken.getsockname()[1])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def serve(
     labels: Labels = None,
     labels_file: LabelsFile = None,
-    name: Annotated[str, typer.Option(help="The stream's name.")] = "default",
+    name: Annotated[str | None, typer.Option(help="The stream's name (default).")] = None,
     encoder: Annotated[
         str | None, typer.Option("--encoder", "-e", help="Encoder: lite (if not given), hf:<folder>, ...")
     ] = None,
@@ -73,6 +73,7 @@ def serve(
         encoders=None if encoder is None else (encoder, *chosen.encoders),
     )
     asked = {
+        "name": name,
         "encoder": encoder,
         "method": method,
         "views": views,
@@ -82,7 +83,7 @@ def serve(
         "guard": None if guard else False,
         "thumbnails": thumbnails or None,
     }
-    settings = _stream(name, labels, labels_file, change, asked)
+    settings = _stream(labels, labels_file, change, asked)
     if settings is not None:
         chosen = chosen.with_stream(settings)
     access = Access() if chosen.token_file is None else Access.read(chosen.token_file)
@@ -92,7 +93,7 @@ def serve(
 
 
 def _stream(
-    name: str, labels: str | None, labels_file: Path | None, change: list[str] | None, asked: dict[str, Any]
+    labels: str | None, labels_file: Path | None, change: list[str] | None, asked: dict[str, Any]
 ) -> "StreamSettings | None":
     """The stream of the command line, if it names labels."""
     from trimtab.cli.labels import given_labels
@@ -109,7 +110,7 @@ def _stream(
     changes = changes_of(change or [])
     if others := set(changes) - {method}:
         raise TrimtabError(f"--set gives a parameter of {min(others)!r}, but the method is {method!r}.")
-    return StreamSettings(name=name, labels=names, parameters=changes.get(method, {}), **given)
+    return StreamSettings(labels=names, parameters=changes.get(method, {}), **{"name": "default", **given})
 
 
 def _serve(config: "ServerConfig", access: Any, server: Any, log: str) -> None:

@@ -1,5 +1,6 @@
 """Running: a server in this process, from its first line to its last."""
 
+import errno
 import gc
 import signal
 import socket
@@ -33,8 +34,10 @@ def bind(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         server.close()
         reason = getattr(error, "strerror", None) or error
+        foreign = isinstance(error, socket.gaierror) or getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+        option = "--host" if foreign else "--port"
         raise TrimtabError(
-            f"Nothing can listen on {host}, port {port}: {reason}; choose another with --port."
+            f"Nothing can listen on {host}, port {port}: {reason}; choose another with {option}."
         ) from None
     return server
 
