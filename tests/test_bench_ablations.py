@@ -57,6 +57,14 @@ def test_views_go_as_far_as_the_store_does(store, tmp_path):
         make_ablation("colors", store.path)
 
 
+def test_one_order_has_no_spread(store, tmp_path):
+    ablation = make_ablation("negative-size", store.path, seeds=1)
+    run_plan(ablation.plan, tmp_path, workers=1)
+    rows = ablation_table(ablation.read(tmp_path)).rows
+    assert not any("±" in row.cells[0].text for row in rows)
+    assert [row.label for row in rows][:2] == ["0 negative slots", "1 negative slot"]
+
+
 @pytest.mark.parametrize("name", ["caches", "negative-size", "writing"])  # dots, a line, a heat map
 def test_a_study_becomes_a_table_and_a_figure(store, tmp_path, name):
     ablation = make_ablation(name, store.path, seeds=2)

@@ -19,9 +19,12 @@ from tiny_encoder import ColorEncoder, colored
 from trimtab.classifier import Classifier
 from trimtab.cli import main
 from trimtab.cli.ablate import STUDIES
+from trimtab.cli.bench import changes_of_one
 from trimtab.cli.main import VERBS, app
 from trimtab.cli.plot import FIGURES
 from trimtab.errors import TrimtabError
+from trimtab.methods import make_method
+from trimtab.registry import DEFAULT_METHOD
 
 HERE = Path(__file__).parent
 
@@ -60,6 +63,11 @@ def test_the_version_names_what_a_bug_report_needs():
     assert said.startswith(f"trimtab {package.__version__} (Python {python}, NumPy {np.__version__}, ")
     assert f", Numba {numba.__version__}" in said
     assert platform.system() in said
+
+
+def test_the_example_of_a_hyperparameter_is_one_of_the_default_method():
+    example = re.search(r"such as\s+(\S+)\.\s", invoke("classify", "--help").stdout)[1]
+    make_method(DEFAULT_METHOD, **changes_of_one(DEFAULT_METHOD, [example]))
 
 
 def test_keel_is_nobody_elses():

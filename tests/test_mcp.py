@@ -109,6 +109,9 @@ def test_the_papers_form_takes_the_authors_values_for_a_set():
     method = MCP.paper("imagenet-a")
     assert (method.positive_alpha, method.positive_beta, method.query) == (4.0, 3.0, "confident_mean")
     assert MCP.paper() != MCP()
+    for unknown in ("nosuch", ""):
+        with pytest.raises(TrimtabError, match=f"There are no released values for '{unknown}'; there are for"):
+            MCP.paper(unknown)
 
 
 @pytest.mark.parametrize("parameter", ["positive_alpha", "positive_beta"])

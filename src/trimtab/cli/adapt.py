@@ -89,11 +89,13 @@ def _write_predictions(store: "FeatureStore", adapted: "Adapted", out: Path) -> 
 
 
 def _report(store: "FeatureStore", adapted: "Adapted", out: Path, as_json: bool) -> None:
+    from trimtab.cli.counting import counted
     from trimtab.cli.output import show_json
     from trimtab.features.encode import zero_shot_labels
 
     known = store.labels >= 0
-    found = {"folder": out, "images": len(store), "streams": int(adapted.streams.max()) + 1}
+    streams = int(adapted.streams.max()) + 1
+    found = {"folder": out, "images": len(store), "streams": streams}
     if known.any():
         right = adapted.labels[known] == store.labels[known]
         found |= {"accuracy": float(right.mean())}
@@ -101,6 +103,6 @@ def _report(store: "FeatureStore", adapted: "Adapted", out: Path, as_json: bool)
     if as_json:
         show_json(found)
         return
-    print(f"{out}/predictions.csv: {len(store):,} images, {found['streams']} streams")
+    print(f"{out}/predictions.csv: {counted(len(store), 'image')}, {counted(streams, 'stream')}")
     if known.any():
         print(f"accuracy: {found['accuracy']:.2%} (zero-shot {found['zero_shot']:.2%})")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trimtab.cli.counting import counted
 from trimtab.cli.options import Address, Changes, Engine, Json, SkipExisting, ViewBudget, Workers, choices, on_ray
 from trimtab.errors import TrimtabError
 
@@ -143,7 +144,7 @@ def run_with_progress(
         made = run_plan(plan, out, workers=workers, skip_existing=skip_existing, on_done=on_done, elsewhere=elsewhere)
     for what in dict.fromkeys(f"failed: {one['method']} on {one['dataset']}: {one['reason']}" for one in failed):
         say(what)
-    say(f"{len(made)} {'record' if len(made) == 1 else 'records'} written to {out}.")
+    say(f"{counted(len(made), 'record')} written to {out}.")
     return Ran(len(plan), there, len(made), failed)
 
 

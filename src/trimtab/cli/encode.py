@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trimtab.cli.counting import counted
 from trimtab.cli.options import (
     Address,
     Context,
@@ -236,7 +237,7 @@ def _report(store: "FeatureStore", verify: bool) -> None:
         store.verify()
         console.print("All checksums match.")
     print(
-        f"{store.path}: {len(store):,} images x {store.views} {'view' if store.views == 1 else 'views'} x {store.dim} "
+        f"{store.path}: {counted(len(store), 'image')} x {counted(store.views, 'view')} x {store.dim} "
         f"({store.info.dtype}), {len(store.class_names)} classes, {store.info.encoder}"
     )
     if (store.labels >= 0).any():

@@ -74,7 +74,7 @@ Context = Annotated[
 Method = Annotated[
     str, typer.Option("--method", "-m", help="The method; see `trimtab methods`.", autocompletion=_method_names)
 ]
-Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyperparameter, such as mcp.align_slots=5.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="A hyperparameter, such as keel.memory_slots=512.")]
 OneWeighting = Annotated[
     str,
     typer.Option(

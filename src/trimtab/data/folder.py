@@ -139,7 +139,7 @@ def from_manifest(manifest: Path, class_names: Sequence[str] | None = None) -> I
     if missing:
         raise TrimtabError(
             f"{manifest} lists {len(missing)} of {len(rows)} images that are not there, first {missing[0].path} "
-            f"(row {missing[0].number}); paths count from {manifest.parent}."
+            f"(row {missing[0].number}); paths count from {manifest.parent.resolve()}."
         )
     labels, names = numbered_labels(
         [row.label for row in rows],

@@ -7,6 +7,7 @@ the templates of its authors, and its count of operations.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import Field, asdict, dataclass
 from typing import Any, ClassVar, Self
 
@@ -158,6 +159,11 @@ class Method(ABC):
         THEY WERE CHOSEN WITH THE TEST SETS IN SIGHT: one set of values per test set, none validated elsewhere. A figure
         made with them owes that to the labels.
         """
+        return cls(**cls.values_released_for(dataset))
+
+    @classmethod
+    def values_released_for(cls, dataset: str) -> Mapping[str, Any]:
+        """The values themselves, or one sentence on which sets there are some for."""
         if not cls.released_values:
             raise TrimtabError(
                 f"There are no released values for {cls.name!r}: it has one set of defaults, the same for every set."
@@ -166,7 +172,7 @@ class Method(ABC):
             raise TrimtabError(
                 f"There are no released values for {dataset!r}; there are for {', '.join(cls.released_values)}."
             )
-        return cls(**cls.released_values[dataset])
+        return cls.released_values[dataset]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,7 +160,7 @@ class ThreeCacheMethod(CacheMethod, WeighedMethod):
         The paper prints neither alpha and beta nor the weights. With a `dataset` A(x) is the released program's for
         that set, else the middle of its values; the weights are equal, because the authors' were searched on labels.
         """
-        form = cls.released_values[dataset] if dataset else cls.paper_form
+        form = cls.paper_form if dataset is None else cls.values_released_for(dataset)
         return cls(**form, fusion=(1.0, 1.0, 1.0))
 
     def __post_init__(self) -> None:

@@ -56,6 +56,8 @@ def load_dataset(name: str, root: Path | str | None = None) -> ImageSet:
     entry = find_entry(name)
     if entry is None and Path(name).expanduser().exists():
         return image_folder(name)
+    if entry is None and Path(name).name != name:  # a path, not a name
+        raise TrimtabError(f"There is no folder or file {name}; give one, or a name that `trimtab data` lists.")
     if entry is None:
         known = ", ".join([*(e.name for e in CATALOG), *FREE_SETS, *(f"{kind}:..." for kind in OWN)])
         raise TrimtabError(f"There is no data set {name!r}; choose one of {known}.")

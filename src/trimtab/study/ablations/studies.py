@@ -81,7 +81,10 @@ def _cache_sizes(_store: FeatureStore, method: str) -> list[Point]:
 
 def _negative_size(_store: FeatureStore, method: str) -> list[Point]:
     sizes = (0, 1, 2, 3, 5, 8)
-    return [Point(f"{n} negative slots", (n,), method, {"negative_slots": n}, reference=n == 3) for n in sizes]
+    return [
+        Point(f"{n} negative slot{'' if n == 1 else 's'}", (n,), method, {"negative_slots": n}, reference=n == 3)
+        for n in sizes
+    ]
 
 
 def _center_weight(_store: FeatureStore, method: str) -> list[Point]:

@@ -19,7 +19,8 @@ def ablation_table(found: Findings) -> Table:
             rows.append(Row(outcome.point.label, [Cell("failed", failed=True), Cell(""), Cell(reason)]))
             continue
         versus = compare(outcome.records, reference.records) if reference and outcome is not reference else None
-        texts = [f"{outcome.mean:.2f} ±{outcome.spread:.2f}", f"{outcome.mean - base:+.2f}", difference_text(versus)]
+        around = f" ±{outcome.spread:.2f}" if len(outcome.records) > 1 else ""
+        texts = [f"{outcome.mean:.2f}{around}", f"{outcome.mean - base:+.2f}", difference_text(versus)]
         rows.append(Row(outcome.point.label, [Cell(text) for text in texts]))
     images = images_title(found.zero_shot[0].about)
     notes = [
