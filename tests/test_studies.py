@@ -20,6 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWa
 OVER_STORES = {
     "method_study": "FOLDER mcp shuffled 1",
     "answers_study": "FOLDER mcp shuffled",
+    "few_labels_study": "FOLDER mcp 2 1",
     "names_study": "FOLDER known shuffled",
     "merging": "FOLDER mcp 2 10 1",
     "fusion_study": "FOLDER results.jsonl",

@@ -29,7 +29,7 @@ from trimtab.engine.kernels import VECTORIZE, log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 from trimtab.fusion.context import Context, expect, held_counts, learn_context
-from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness, new_loudness
+from trimtab.fusion.loudness import LOG_POWER, confidence_of, first_log_power, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
 POWER = 1.5  # answers are this much surer when they meet what is expected, or a long run could drown what comes next
@@ -202,10 +202,11 @@ def _combine(
     fused: Array,
     answer: Array,
     sure: float,
-) -> float:
+) -> tuple[float, float]:
     """One image's parts and what was expected as one prediction. Written: the parts' logits (P, C), less their means,
     and without their habits; their product (C,), which the stream learns from; and the answer (C,), which also knows
-    the context and is as loud as it should be. The log power that makes it so is returned.
+    the context and is as loud as it should be. Returned: the log power that makes it so, and how probable it makes the
+    product's best class. The context has no part in that: who says how sure answers should be knows of none.
     """
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
@@ -215,11 +216,12 @@ def _combine(
     if learned.seen[0] == 0 and not np.isnan(sure):
         log_power = first_log_power(fused, sure)
     louder = np.float32(np.exp(log_power))
+    confidence = confidence_of(fused, louder)
     for c in range(len(fused)):
         answer[c] = louder * (fused[c] + log(np.float32(expected[c])) / np.float32(POWER))
     softmax_in_place(fused)
     softmax_in_place(answer)
-    return float(log_power)
+    return float(log_power), confidence
 
 
 @njit(nogil=True)
@@ -276,7 +278,9 @@ def _walk(
             expect(learned.sums, learned.recent, learned.shares, expected)
         _logs(parts, row, logs)
         answer = answers[row]
-        log_power = _combine(answer, habits, force, learned, expected, logs, unbiased, fused, answer, sure[row])
+        log_power, confidence = _combine(
+            answer, habits, force, learned, expected, logs, unbiased, fused, answer, sure[row]
+        )
         if not learned_from[row]:
             continue
         if len(learned.recent):
@@ -284,5 +288,5 @@ def _walk(
                 said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
             learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
         learned.loudness[LOG_POWER] = log_power
-        learn_loudness(learned.loudness, answer, sure[row], learned.seen[0])
+        learn_loudness(learned.loudness, confidence, sure[row], learned.seen[0])
         _learn(parts, row, logs, unbiased, fused, learned, usual_margin)

@@ -4,7 +4,8 @@ Weights without labels make the parts speak with equal force, which is good for 
 often it is right. Whoever knows how sure answers should be on average (`Block.sure`: the text at the scale that came
 with the encoder; where halves of it are asked, engine/halves.py, these know more) gives this here: the product is
 raised to a power, the same for all classes, that makes its mean confidence over the last images just that; of the first
-image, its own. No label changes, and no label is used.
+image, its own. What is expected of an image that comes in a run (context.py) is no part of it: answers that meet it are
+surer, and right more often. No label changes, and no label is used.
 """
 
 import numpy as np
@@ -32,7 +33,7 @@ def first_log_power(product: Array, sure: float) -> float:
     low, high = -MOST, MOST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if _confidence(product, np.float32(np.exp(middle))) < sure:
+        if confidence_of(product, np.float32(np.exp(middle))) < sure:
             low = middle
         else:
             high = middle
@@ -40,7 +41,8 @@ def first_log_power(product: Array, sure: float) -> float:
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _confidence(product: Array, power: np.float32) -> float:
+def confidence_of(product: Array, power: np.float32) -> float:
+    """How probable the best class of a product (C,), logits, is if it is raised to a power."""
     highest, total = highest_of(product), np.float32(0)
     for c in range(len(product)):
         total += exp(power * (product[c] - highest))
@@ -48,9 +50,9 @@ def _confidence(product: Array, power: np.float32) -> float:
 
 
 @njit(nogil=True)
-def learn_loudness(figures: Doubles, answer: Array, sure: float, seen: int) -> None:
-    """Take in an answer (C,) of which `sure` should have been the mean confidence; NaN: nobody knows."""
+def learn_loudness(figures: Doubles, confidence: float, sure: float, seen: int) -> None:
+    """Take in a product's confidence, of which `sure` should have been the mean; NaN: nobody knows."""
     if np.isnan(sure):
         return
-    moved = figures[LOG_POWER] + SLOPE * (sure - highest_of(answer)) / (min(seen, WINDOW) + WARM_UP)
+    moved = figures[LOG_POWER] + SLOPE * (sure - confidence) / (min(seen, WINDOW) + WARM_UP)
     figures[LOG_POWER] = min(max(moved, -MOST), MOST)
