@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
-from trimtab.engine.block import Block, Image
+from trimtab.engine.block import LEARNED, NOT_LEARNED, Block, Image
 from trimtab.engine.wide import WIDE, WideBank
 from trimtab.errors import TrimtabError
 from trimtab.guard.correction import without_corrected
@@ -19,7 +19,6 @@ from trimtab.task import Task
 
 # Of n images: parts and their fusion (n, C), and the probabilities (n,) that no class is shown.
 Answers = tuple[dict[str, Array], Array, Doubles]
-LEARNED, NOT_LEARNED = np.ones(1, np.bool_), np.zeros(1, np.bool_)  # of a single image
 
 
 class Learner:
@@ -142,8 +141,8 @@ class Learner:
         """At the end of a stretch: let go of what should not have been learned."""
         if watch.has_to_start_over():
             self.state, self.fusion = self.method.new_state(self.task), self.method.new_fusion(self.task)
-        strange = without_corrected(watch.strange_by_now(self.seen), self.state)
-        if len(strange) and self.state.forget(strange):
+        strange = watch.strange_by_now(self.seen)
+        if len(strange) and self.state.forget(without_corrected(strange, self.state)):
             self.method.items_left(self.state)
         for bank in self.state.banks():
             gone = watch.contradicted(bank, self.seen)

@@ -21,6 +21,8 @@ from trimtab.task import Task
 
 Query = Literal["plain", "confident_mean"]
 
+LEARNED, NOT_LEARNED = np.ones(1, np.bool_), np.zeros(1, np.bool_)  # from a single image, or not
+
 
 @dataclass(eq=False)
 class Block:

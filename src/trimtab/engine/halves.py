@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
-from trimtab.engine.block import Block, Image
+from trimtab.engine.block import LEARNED, Block, Image
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import best_of
 from trimtab.engine.leveling import unlevel_row
@@ -32,7 +32,6 @@ EXTREME = 0.02  # no share is taken to be nearer to 0 or 1 than this
 MANY = 250  # of C classes, one image in C / MANY is asked: half a text's products are not free
 
 SEEN, HALVES, RETRIEVED = range(3)  # places in the array of figures
-LEARNED = np.ones(1, np.bool_)  # of a single image
 
 
 class TextHalves(OwnArrays):

@@ -74,6 +74,15 @@ def highest_of(values: Array) -> np.float32:
     return highest
 
 
+@njit(fastmath=VECTORIZE, nogil=True)
+def confidence_of(logits: Array, factor: np.float32) -> float:
+    """How probable the best of (C,) logits is once they are multiplied by a factor."""
+    highest, total = highest_of(logits), np.float32(0)
+    for c in range(len(logits)):
+        total += exp(factor * (logits[c] - highest))
+    return float(1 / total)
+
+
 @njit(nogil=True)
 def best_of(values: Array) -> int:
     """Where the highest of (C,) numbers stands; of equals, the first.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
-from trimtab.engine.block import Block, Image
+from trimtab.engine.block import LEARNED, Block, Image
 from trimtab.engine.compiled import code_for, njit
 from trimtab.engine.kernels import VECTORIZE, exp, highest_of
 from trimtab.engine.leveling import TextLevel, unlevel_row
@@ -28,7 +28,6 @@ FIRST_SPREAD = 2.0  # deviation of the first image's logits over the classes: a 
 SLOPE = 3.0  # a step in log scale per difference in confidence: near Newton's
 
 SEEN, LOG_SCALE, STATED = range(3)  # places in the array of figures
-ONE = np.ones(1, np.bool_)  # a single image, which counts
 
 
 class TextTemper(OwnArrays):
@@ -97,7 +96,7 @@ def _marks(counted: NDArray[np.bool_] | None, images: int) -> NDArray[np.bool_]:
     """(B,): the images that count; None: all do."""
     if counted is not None:
         return counted
-    return ONE if images == 1 else np.ones(images, np.bool_)
+    return LEARNED if images == 1 else np.ones(images, np.bool_)
 
 
 @njit(nogil=True)

@@ -24,16 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Arrays, Doubles
+from trimtab.engine.block import NOT_LEARNED
 from trimtab.engine.compiled import code_for, njit
-from trimtab.engine.kernels import VECTORIZE, log, softmax_in_place
+from trimtab.engine.kernels import VECTORIZE, confidence_of, log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 from trimtab.fusion.context import Context, expect, held_counts, learn_context
-from trimtab.fusion.loudness import LOG_POWER, confidence_of, first_log_power, learn_loudness, new_loudness
+from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
 POWER = 1.5  # answers are this much surer when they meet what is expected, or a long run could drown what comes next
-NOT_LEARNED = np.zeros(1, np.bool_)  # of a single image that is only answered
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
 
 # How much of a part's habit is taken off: all of it where a part asks only the images it keeps. What the text often
@@ -94,12 +94,14 @@ class AutoWeights:
 
         What was just there counts only for an image that comes next, not for one that somebody asks about.
         """
+        if comes_next:
+            return self._walk_one(parts, sure, NOT_LEARNED)
         recent = self.context.recent.copy()
-        if not comes_next:
-            self.cut()
-        answer = self._walk_one(parts, sure, NOT_LEARNED)
-        self.context.recent[:] = recent
-        return answer
+        self.cut()
+        try:
+            return self._walk_one(parts, sure, NOT_LEARNED)
+        finally:
+            self.context.recent[:] = recent
 
     def step(self, parts: Mapping[str, Array], sure: float | None = None) -> Array:
         """The same, and learn habits, spreads, agreement, the text's strength and loudness from the image."""

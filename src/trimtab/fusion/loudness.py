@@ -12,7 +12,7 @@ import numpy as np
 
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, exp, highest_of
+from trimtab.engine.kernels import confidence_of
 
 WINDOW, WARM_UP = 200, 20.0  # images that the mean confidence speaks of; images' worth of caution at the start
 SLOPE = 3.0  # a step in log power per difference in confidence: near Newton's
@@ -38,15 +38,6 @@ def first_log_power(product: Array, sure: float) -> float:
         else:
             high = middle
     return (low + high) / 2
-
-
-@njit(fastmath=VECTORIZE, nogil=True)
-def confidence_of(product: Array, power: np.float32) -> float:
-    """How probable the best class of a product (C,), logits, is if it is raised to a power."""
-    highest, total = highest_of(product), np.float32(0)
-    for c in range(len(product)):
-        total += exp(power * (product[c] - highest))
-    return float(1 / total)
 
 
 @njit(nogil=True)

@@ -17,7 +17,7 @@ import numpy as np
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.clarity import margin
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, best_of, exp, highest_of, ramp
+from trimtab.engine.kernels import VECTORIZE, best_of, confidence_of, highest_of, ramp
 
 MARGINS = (1.45, 1.75)  # from no sign of a strong text to a clear one
 AGREEMENTS = (0.75, 0.85)
@@ -61,20 +61,16 @@ def _gaussian_margin(classes: int) -> float:
 @njit(fastmath=VECTORIZE, nogil=True)
 def learn_sharpness(figures: Doubles, said: Array, logs: Array, seen: int, usual_margin: float) -> None:
     """Take in an image: what the text said (C,), and the parts' logits (P, C), the text's first."""
-    parts, classes = logs.shape
+    parts = len(logs)
     text = logs[0]
     named = best_of(text)
-    best = text[named]
     alike = 0.0
     for part in range(1, parts):
         alike += 1.0 if best_of(logs[part]) == named else 0.0
     factor = np.float32(np.exp(figures[LOG_FACTOR]))
-    plain = sharper = highest_of(said)
+    plain = sharper = float(highest_of(said))
     if factor != 1:
-        total = np.float32(0)
-        for c in range(classes):
-            total += exp(factor * (text[c] - best))
-        sharper = 1 / total
+        sharper = confidence_of(text, factor)
     recent = 1.0 / (min(seen, WINDOW) + WARM_UP)
     figures[AGREEMENT] += (alike / (parts - 1) - figures[AGREEMENT]) * recent
     figures[MARGIN] += (margin(text) / usual_margin - figures[MARGIN]) * recent

@@ -26,7 +26,10 @@ class Snapshots:
         return {"taken": self.taken, **self._kept}
 
     def let_go(self, positions: NDArray[np.int64]) -> None:
-        """Drop each snapshot that holds one of these images, so that what was let go of, or corrected, stays so."""
+        """Drop each snapshot that holds one of these images, so that what was let go of, or corrected, stays so.
+
+        Whoever holds images keeps their positions in an array called `sources`.
+        """
         holding = np.zeros(len(self.taken), np.bool_)
         for name, kept in self._kept.items():
             if name.endswith("sources"):
