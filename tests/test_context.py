@@ -6,7 +6,7 @@ import pytest
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab import MCP, Keel, Stream, Task
 from trimtab.fusion.auto import AutoWeights
-from trimtab.fusion.context import held_counts
+from trimtab.fusion.foretelling import ALL, TEXT
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +76,10 @@ def test_a_saved_stream_remembers_what_was_just_there(images, tmp_path):
     np.testing.assert_array_equal(left, later)
 
 
-@pytest.mark.parametrize(("usual", "expected"), [(1.0, 1.0), (0.8, 1.0), (0.6, 0.75), (0.4, 0.5), (0.05, 0.5)])
-def test_what_is_held_counts_half_where_images_come_in_runs(usual, expected):
-    assert held_counts(np.array([usual, 1 - usual, 0.0, 0.0])) == pytest.approx(expected)
+def tell(fusion, usual, text=1.0, everything=1.0):
+    """Let a stream know how much comes as usual, and how clearly runs show in the text and in everything."""
+    fusion.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
+    fusion.names.clearness[[TEXT, ALL]] = text, everything
 
 
 def test_parts_that_hold_images_speak_less_in_a_run(images):
@@ -87,18 +88,21 @@ def test_parts_that_hold_images_speak_less_in_a_run(images):
     stream = MCP().start(task)
     stream.run(features[:300], keep_parts=False)
     forces = []
-    for shares in ([0.99, 0.01, 0.0, 0.0], [0.1, 0.3, 0.3, 0.3]):
-        stream.fusion.context.shares[:] = shares
+    for usual in (0.99, 0.7):
+        tell(stream.fusion, usual)
         report = stream.fusion_report()
         forces.append(report["prototype"] / report["text"])
+    assert report["held"] == pytest.approx(0.5)
     assert forces[1] == pytest.approx(forces[0] / 2, rel=0.02)  # the sharpness of the text is added to its force
 
 
-@pytest.mark.parametrize(("usual", "power"), [(0.99, 1.0), (0.1, 0.5)])
-def test_a_part_that_comes_weighed_counts_less_in_a_run(usual, power):
+@pytest.mark.parametrize(
+    ("usual", "everything", "power"), [(0.99, 1.0, 1.0), (0.7, 1.0, 0.5), (0.1, 1.0, 0), (0.1, 2.0, 1)]
+)
+def test_a_part_that_comes_weighed_counts_less_in_a_run(usual, everything, power):
     even, memory = np.full(4, 0.25, np.float32), np.array([0.7, 0.1, 0.1, 0.1], np.float32)
     weights = AutoWeights(("text", "retrieval", "memory"), 4, weighed=("memory",))
-    weights.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
+    tell(weights, usual, everything=everything)
     answer = weights.combine({"text": even, "retrieval": even, "memory": memory})
     np.testing.assert_allclose(answer, memory**power / (memory**power).sum(), rtol=1e-5)
 
@@ -110,7 +114,7 @@ def test_a_stream_weighs_its_next_image_as_one_that_is_asked_about(images, usual
     task, features, _ = images
     stream = method().start(task)
     parts = stream.run(features[:300]).parts
-    stream.fusion.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
+    tell(stream.fusion, usual, everything=1.15)
     last = {name: part[-1] for name, part in parts.items()}
     asked = stream.fusion.combine(last, comes_next=True)
     np.testing.assert_allclose(stream.fusion.step(last), asked, atol=1e-6)

@@ -49,6 +49,32 @@ def ramp(value, low, high):
     return np.clip((value - low) / (high - low), 0, 1)
 
 
+class PlainNames:
+    """How well names foretell the next one: all names are kept, and everything is counted anew for each image."""
+
+    def __init__(self, classes):
+        self.classes, self.names = classes, []
+        self.shares, self.clearness = np.array([0.9, *[0.1 / 3] * 3]), 0.0
+
+    def learn(self, name):
+        count = len(self.names)
+        if count:
+            usual = (self.names.count(name) + 20 / self.classes) / (count + 20)
+            lately = [np.mean(np.array(self.names[-horizon:]) == name) for horizon in (2, 8, 32)]
+            foretold = self.shares * [1, *(np.array(lately) / usual)]
+            self.clearness += (np.log(foretold.sum()) - self.clearness) * max(1 / 300, 1 / (count + 20))
+            moved = (foretold / foretold.sum() - self.shares) * max(0.01, 1 / (count + 20))
+            self.shares = np.maximum(self.shares + moved, 0.002)
+            self.shares /= self.shares.sum()
+        self.names.append(name)
+
+
+def plain_held(shares, by_text, by_all):
+    in_runs = ramp(max(1 - shares[0], 1 - by_text.shares[0]), 0.2, 0.4)
+    clearer = (max(by_all.clearness, 0) + 0.1) / (max(by_text.clearness, 0) + 0.1)
+    return 1 - in_runs * (1 - ramp(clearer, 1, 1.3))
+
+
 def plain_replay(logits, names=PARTS):
     """The rule again, in float64 and with nothing but NumPy."""
     parts, images, classes = logits.shape
@@ -58,6 +84,7 @@ def plain_replay(logits, names=PARTS):
     usual_margin = gaussian_margin(classes)
     shares, just_there = np.array([0.9, *[0.1 / 3] * 3]), np.full((3, classes), 1 / classes)
     said = [np.ones(classes) / classes] * 20
+    by_text, by_all = PlainNames(classes), PlainNames(classes)
     habits = np.array([{"text": 0.0, "prototype": 0.25, "dynamic": 0.5}.get(name, 1.0) for name in names])[:, None]
     for n in range(images):
         probabilities = softmax(logits[:, n])
@@ -67,10 +94,11 @@ def plain_replay(logits, names=PARTS):
         unbiased = logs - habits * (sums + 20 * usual) / (weight + 20)
         beyond = agreements - 1 / classes
         trusts = np.clip(2 * beyond[:, 0] / np.maximum(beyond[:, 1], 1e-6) - 1, 0, 1)
-        share = np.array([0.5, *(trusts * n / (n + 20))])
+        held = plain_held(shares, by_text, by_all)
+        share, fully = (np.array([0.5, *(trusts * n / (n + 20) * counted)]) for counted in (held, 1))
         spread = np.mean(spreads, axis=0)
-        product = (share / share.sum() * np.sqrt(spread[0] / spread)) @ unbiased
-        result = softmax(product + (np.exp(factor) - 1) * logs[0])
+        product, in_full = ((s / s.sum() * np.sqrt(spread[0] / spread)) @ unbiased for s in (share, fully))
+        result, of_all = (softmax(each + (np.exp(factor) - 1) * logs[0]) for each in (product, in_full))
         usual_class = np.mean(said, axis=0)
         expected = shares[0] + shares[1:] @ (just_there / usual_class)
         fused.append(softmax(np.log(result) + np.log(expected) / 1.5))
@@ -80,6 +108,8 @@ def plain_replay(logits, names=PARTS):
         shares /= shares.sum()
         said.append(sharper * expected / (sharper @ expected))
         just_there += (said[-1] - just_there) / np.minimum([2, 8, 32], n + 2)[:, None]
+        by_text.learn(logs[0].argmax())
+        by_all.learn(of_all.argmax())
         mean = unbiased @ result
         spreads.append(((unbiased - mean[:, None]) ** 2) @ result)
         sums += (1 - result) * logs
@@ -104,6 +134,18 @@ def plain_replay(logits, names=PARTS):
 def test_equals_the_plain_rule(classes):
     _, logits = a_stream(images=150, classes=classes)
     np.testing.assert_allclose(replay(logits)[0], plain_replay(logits), atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("noise", "held"), [((1.2, 0.8, 0.6), 1.0), ((0.7, 1.0, 1.2), 0.52), ((0.5, 0.9, 1.5), 0.0)], ids=str
+)
+def test_equals_the_plain_rule_where_images_come_in_runs(noise, held):
+    """With parts that show runs more clearly than the text, a little more clearly, and less clearly."""
+    labels, logits = a_stream(images=400, noise=noise)
+    order = np.argsort(labels, kind="stable")
+    together, fusion = replay(logits[:, order])
+    np.testing.assert_allclose(together, plain_replay(logits[:, order]), atol=2e-4)
+    assert fusion.report()["held"] == pytest.approx(held, abs=0.05)
 
 
 @pytest.mark.parametrize("names", [("text", "dynamic"), ("text", "prototype", "retrieval", "more")])
@@ -197,7 +239,7 @@ def test_combining_writes_nothing_and_a_step_gives_the_same():
 def test_a_stream_reports_its_weights():
     task, features = random_stream(classes=5, dim=16, views=1, images=80, seed=0)
     stream = MCP().start(task)
-    assert set(stream.fusion_report()) == {*PARTS, "trust", "context", "level"}
+    assert set(stream.fusion_report()) == {*PARTS, "trust", "context", "held", "level"}
     assert stream.fusion_report()["retrieval"] == 0
     stream.run(features)
     assert stream.fusion_report()["prototype"] > 0

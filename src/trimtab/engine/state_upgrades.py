@@ -1,4 +1,4 @@
-"""States of the seven formats before, as this version reads them.
+"""States of the eight formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
@@ -16,12 +16,13 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = (2, 3, 4, 5, 6, 7, 8)  # the formats that are read beside the present one
+BEFORE = (2, 3, 4, 5, 6, 7, 8, 9)  # the formats that are read beside the present one
 
 NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
     "fusion.context_recent",
     "fusion.context_shares",
+    *(f"fusion.names_{name}" for name in ("usual", "lately", "since", "shares", "clearness")),  # fusion/foretelling.py
     "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
     *(f"state.{owner}halves.{name}" for owner in ("", "mcp.") for name in ("habits", "figures")),  # engine/halves.py
     *(  # how loudly names speak (engine/leveling.py): as they are

@@ -9,7 +9,8 @@ for any number of parts of which the first is the text's prediction:
 * trust: a part counts as far as its favorite class is probable to the part before it, compared with how probable
   that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed;
 * sharpness: a text that shows itself to be strong speaks louder (sharpness.py);
-* context: what was just there is expected again, as far as the stream has shown to come in runs (context.py).
+* context: what was just there is expected again, as far as the stream has shown to come in runs (context.py);
+* held: in runs, parts that hold images count as far as they show the runs more clearly than the text (foretelling.py).
 
 How sure the product is depends on what made it: the answer is raised to a power that makes its mean confidence what
 the stream's owner can expect, where somebody knows (loudness.py). This changes no label.
@@ -26,10 +27,11 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Array, Arrays, Doubles
 from trimtab.engine.block import NOT_LEARNED
 from trimtab.engine.compiled import code_for, njit
-from trimtab.engine.kernels import VECTORIZE, confidence_of, log, softmax_in_place
+from trimtab.engine.kernels import VECTORIZE, best_of, confidence_of, log, softmax_in_place
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
-from trimtab.fusion.context import Context, expect, held_counts, learn_context
+from trimtab.fusion.context import Context, expect, learn_context
+from trimtab.fusion.foretelling import Foretelling, Names, held_counts, learn_names
 from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
@@ -70,6 +72,7 @@ class AutoWeights:
         self.agreement = np.zeros((count - 1, 2))  # of each part with the one before, and of that with itself
         self.sharpness = TextSharpness(classes)
         self.context = Context(classes, ordered=ordered)
+        self.names = Foretelling(classes, ordered=ordered)
         self.loudness = new_loudness()
         self._learned = _Learned(
             self.habit,
@@ -81,6 +84,11 @@ class AutoWeights:
             self.context.sums,
             self.context.recent,
             self.context.shares,
+            self.names.usual,
+            self.names.lately,
+            self.names.since,
+            self.names.shares,
+            self.names.clearness,
             self.loudness,
         )
         self._code: Callable[..., None] | None = None  # of the loop that walks a block
@@ -88,6 +96,7 @@ class AutoWeights:
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
         self.context.cut()
+        self.names.cut()
 
     def combine(self, parts: Mapping[str, Array], sure: float | None = None, *, comes_next: bool = False) -> Array:
         """(C,) probabilities of one image: the weighted geometric mean of its parts, habits taken off.
@@ -97,7 +106,7 @@ class AutoWeights:
         if comes_next:
             return self._walk_one(parts, sure, NOT_LEARNED)
         recent = self.context.recent.copy()
-        self.cut()
+        self.context.cut()
         try:
             return self._walk_one(parts, sure, NOT_LEARNED)
         finally:
@@ -143,21 +152,26 @@ class AutoWeights:
             "agreement": self.agreement,
             **self.sharpness.arrays(),
             **self.context.arrays(),
+            **self.names.arrays(),
             "loudness": self.loudness,
         }
 
     def report(self) -> dict[str, float]:
-        """The exponent of each part in the product now, the trust in the last, and the share of images in runs."""
+        """The exponent of each part in the product now, the trust in the last, the share of images in runs, and how far
+        what is held counts there.
+        """
         found = {name: float(value) for name, value in zip(self.parts, self._forces(), strict=True)}
         found["text"] += self.sharpness.factor - 1
-        return {**found, "trust": float(self._trusts()[-1]), "context": self.context.in_runs}
+        return {**found, "trust": float(self._trusts()[-1]), "context": self.context.in_runs, "held": self._held()}
 
     def _trusts(self) -> NDArray[np.float64]:
         return loops.trusts(self.agreement, self.habit.shape[1])
 
     def _forces(self) -> NDArray[np.float64]:
-        counted = self._trusts() * held_counts(self.context.shares)
-        return loops.forces(self.shares, self.spread, counted, self.seen[0])
+        return loops.forces(self.shares, self.spread, self._trusts() * self._held(), self.seen[0])
+
+    def _held(self) -> float:
+        return float(held_counts(self.context.shares, self.names.shares, self.names.clearness))
 
     def _given(self, parts: Mapping[str, Array]) -> tuple[tuple[Array, ...], Array]:
         """(B, C) each: the parts to be weighed; and the logarithms of the others, summed."""
@@ -180,6 +194,11 @@ class _Learned(NamedTuple):
     sums: Doubles
     recent: Doubles
     shares: Doubles
+    names_usual: Doubles
+    names_lately: Names
+    names_since: Names
+    names_shares: Doubles
+    names_clearness: Doubles
     loudness: Doubles
 
 
@@ -192,11 +211,32 @@ def _logs(parts: tuple[Array, ...], row: int, logs: Array) -> None:
             out[c] = log(max(given[c], LEAST))
 
 
+@njit(nogil=True)
+def _sharper(learned: _Learned) -> np.float32:
+    """What a strong text adds to its force."""
+    return np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
+
+
+@njit(fastmath=VECTORIZE, nogil=True)
+def _name_by_all(
+    weighed: Array, force: Doubles, sharper: np.float32, logs: Array, unbiased: Array, product: Array
+) -> int:
+    """The class that the product would name if what is held counted fully."""
+    for c in range(len(product)):
+        product[c] = sharper * logs[0, c] + weighed[c]
+    for part in range(len(force)):
+        factor, row = np.float32(force[part]), unbiased[part]
+        for c in range(len(product)):
+            product[c] += factor * row[c]
+    return best_of(product)
+
+
 @njit(fastmath=VECTORIZE, nogil=True)
 def _combine(
     weighed: Array,
     habits: Doubles,
     force: Doubles,
+    held: float,
     learned: _Learned,
     expected: Doubles,
     logs: Array,
@@ -211,9 +251,9 @@ def _combine(
     product's best class. The context has no part in that: who says how sure answers should be knows of none.
     """
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
-    sharper = np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
+    sharper, counted = _sharper(learned), np.float32(held)
     for c in range(len(fused)):
-        fused[c] += sharper * logs[0, c] + weighed[c]
+        fused[c] += sharper * logs[0, c] + counted * weighed[c]
     log_power = learned.loudness[LOG_POWER]
     if learned.seen[0] == 0 and not np.isnan(sure):
         log_power = first_log_power(fused, sure)
@@ -270,18 +310,21 @@ def _walk(
     images, classes = answers.shape
     logs = np.empty((len(parts), classes), np.float32)  # of one image: it stays in the processor's cache
     unbiased, fused = np.empty_like(logs), np.empty_like(answers[0])
+    weighed, product = np.empty_like(fused), np.empty_like(fused)
     said, expected = np.empty(classes), np.ones(classes)
     for row in range(images):
-        counted, trusted = held_counts(learned.shares), loops.trusts(learned.agreement, classes)
-        trusted *= counted
-        answers[row] *= np.float32(counted)
-        force = loops.forces(shares, learned.spread, trusted, learned.seen[0])
+        held = held_counts(learned.shares, learned.names_shares, learned.names_clearness)
+        trusted = loops.trusts(learned.agreement, classes)
+        force = fully = loops.forces(shares, learned.spread, trusted, learned.seen[0])
+        if held < 1:
+            force = loops.forces(shares, learned.spread, trusted * held, learned.seen[0])
         if len(learned.recent):
             expect(learned.sums, learned.recent, learned.shares, expected)
         _logs(parts, row, logs)
         answer = answers[row]
+        weighed[:] = answer
         log_power, confidence = _combine(
-            answer, habits, force, learned, expected, logs, unbiased, fused, answer, sure[row]
+            weighed, habits, force, held, learned, expected, logs, unbiased, fused, answer, sure[row]
         )
         if not learned_from[row]:
             continue
@@ -289,6 +332,26 @@ def _walk(
             for c in range(len(said)):
                 said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
             learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
+            by_all = (
+                best_of(fused)
+                if held == 1
+                else _name_by_all(weighed, fully, _sharper(learned), logs, unbiased, product)
+            )
+            _learn_names(learned, best_of(parts[0][row]), by_all)
         learned.loudness[LOG_POWER] = log_power
         learn_loudness(learned.loudness, confidence, sure[row], learned.seen[0])
         _learn(parts, row, logs, unbiased, fused, learned, usual_margin)
+
+
+@njit(nogil=True)
+def _learn_names(learned: _Learned, by_text: int, by_all: int) -> None:
+    learn_names(
+        learned.names_usual,
+        learned.names_lately,
+        learned.names_since,
+        learned.names_shares,
+        learned.names_clearness,
+        by_text,
+        by_all,
+        float(learned.seen[0]),
+    )

@@ -10,7 +10,8 @@ times as much as usual (Bayes' rule with the next image's prior in the place of 
 how well each mean foretold what was said next, one step of expectation-maximization per image. In a shuffled stream
 nothing recent foretells better than what is usual: the shares go to nothing, and nothing changes.
 
-Where there are runs, caches and memories hold what was there before. So what they say counts less (`held_counts`).
+Where there are runs, caches and memories hold what was there before; how far they count is asked of the runs themselves
+(foretelling.py).
 
 Who listens decides what is said: weights found from the stream (auto.py) take in what the parts say together, a guard
 what the text says, which no memory has a part in (guard/runs.py).
@@ -20,14 +21,13 @@ import numpy as np
 
 from trimtab.engine.arrays import Arrays, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, ramp
+from trimtab.engine.kernels import VECTORIZE
 from trimtab.fusion.loops import total_of
 
 HORIZONS = np.array([2.0, 8.0, 32.0])  # images that each mean speaks of
 FIRST_SHARE = 0.1  # of all horizons together, before anything is known
 LEAST_SHARE = 0.002  # so that a share can grow again
 LEAST = 1e-30  # what is said of a class: halved a thousand times, nothing at all would be slow to compute with
-RUNS = (0.2, 0.6)  # share of images in runs: up to the first what is held counts as ever, from the second on half
 WINDOW, WARM_UP = 100.0, 20.0  # images that the shares speak of; images' worth of caution at the start
 
 
@@ -38,8 +38,7 @@ class Context:
         horizons = len(HORIZONS) if ordered else 0
         self.sums = np.full(classes, WARM_UP / classes)  # of all that was said, beginning with what favors no class
         self.recent = np.tile(self.sums / WARM_UP, (horizons, 1))
-        self.shares = np.full(horizons + 1, FIRST_SHARE / max(horizons, 1))  # the first: as usual
-        self.shares[0] = 1 - self.shares[1:].sum()
+        self.shares = first_shares(ordered=ordered)
 
     def lie_in(self, said: Doubles, shares: Doubles) -> None:
         """Keep everything in arrays of somebody's own, (K + 1, C) and (K + 1,), from now on."""
@@ -60,10 +59,12 @@ class Context:
         self.recent[:] = self.sums / self.sums.sum()
 
 
-@njit(nogil=True)
-def held_counts(shares: Doubles) -> float:
-    """How far what is held of the stream counts, 0.5 to 1: in a run it is mostly of classes that are not there."""
-    return 1 - 0.5 * ramp(1 - shares[0], *RUNS)
+def first_shares(*, ordered: bool) -> Doubles:
+    """(K + 1,): of images that come as usual, and as each mean foretells, before anything is known; K = 0: no order."""
+    horizons = len(HORIZONS) if ordered else 0
+    shares = np.full(horizons + 1, FIRST_SHARE / max(horizons, 1))
+    shares[0] = 1 - shares[1:].sum()
+    return shares
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
@@ -82,7 +83,7 @@ def learn_context(
     """Take in what is said of the next image after `images`: (C,), in any unit. It is believed as far as `expected`."""
     usual, longest = total_of(sums), images + 2.0
     total, short, middle, long = _foretold(sums, recent, said)
-    _learn_shares(shares, short * usual / total, middle * usual / total, long * usual / total, images)
+    learn_shares(shares, short * usual / total, middle * usual / total, long * usual / total, images)
     _take_in(
         sums,
         recent,
@@ -112,7 +113,7 @@ def _foretold(sums: Doubles, recent: Doubles, said: Doubles) -> tuple[float, flo
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _learn_shares(shares: Doubles, short: float, middle: float, long: float, images: float) -> None:
+def learn_shares(shares: Doubles, short: float, middle: float, long: float, images: float) -> None:
     """One step of expectation-maximization; no small arrays, each of which takes as long as a sum over the classes."""
     newest = max(1 / WINDOW, 1 / (images + WARM_UP))
     foretold = shares[0], shares[1] * short, shares[2] * middle, shares[3] * long
