@@ -79,7 +79,7 @@ def test_a_saved_stream_remembers_what_was_just_there(images, tmp_path):
 def tell(fusion, usual, text=1.0, everything=1.0):
     """Let a stream know how much comes as usual, and how clearly runs show in the text and in everything."""
     fusion.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
-    fusion.names.clearness[[TEXT, ALL]] = text, everything
+    fusion.names.figures[[TEXT, ALL]] = text, everything
 
 
 def test_parts_that_hold_images_speak_less_in_a_run(images):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trimtab.fusion import AutoWeights
-from trimtab.fusion.foretelling import ALL, TEXT, Foretelling, learn_names
+from trimtab.fusion.foretelling import ALL, CLEARNESS, IN_ALL, SPREAD, TEXT, Foretelling, held_counts, learn_names
 
 PARTS = ("text", "prototype", "retrieval")
 
@@ -12,8 +12,8 @@ PARTS = ("text", "prototype", "retrieval")
 def named(by_text, by_all, classes=6):
     """What is known after these names."""
     found = Foretelling(classes)
-    for image, names in enumerate(zip(by_text, by_all, strict=True)):
-        learn_names(*found.arrays().values(), *map(int, names), float(image))
+    for names in zip(by_text, by_all, strict=True):
+        learn_names(*found.arrays().values(), *map(int, names))
     return found
 
 
@@ -28,30 +28,64 @@ RUNS = np.repeat(np.random.default_rng(1).integers(6, size=30), 25)
 
 def test_names_nearer_to_the_truth_show_runs_more_clearly():
     found = named(noisy(RUNS, 0.4), noisy(RUNS, 0.8, seed=1))
-    assert found.clearness[ALL] > 2 * found.clearness[TEXT] > 0.1
+    assert found.figures[ALL] > 2 * found.figures[TEXT] > 0.1
     assert 1 - found.shares[TEXT, 0] > 0.3
 
 
 def test_a_shuffled_stream_shows_none():
     labels = np.random.default_rng(2).permutation(RUNS)
     found = named(noisy(labels, 0.4), noisy(labels, 0.8, seed=1))
-    assert np.abs(found.clearness).max() < 0.05
+    assert np.abs(found.figures[CLEARNESS]).max() < 0.05
     assert (1 - found.shares[:, 0]).max() < 0.2
 
 
 def test_one_name_for_everything_foretells_nothing():
     found = named(noisy(RUNS, 0.4), np.zeros(len(RUNS)))
-    assert abs(found.clearness[ALL]) < 0.02
+    assert abs(found.figures[ALL]) < 0.02
 
 
 def test_after_a_cut_names_before_it_foretell_nothing():
     found = named(RUNS, RUNS)
-    before = found.clearness.copy()
+    before = found.figures[CLEARNESS].copy()
     found.cut()
-    learn_names(*found.arrays().values(), 3, 3, float(len(RUNS)))
-    np.testing.assert_array_equal(found.clearness, before)
-    learn_names(*found.arrays().values(), 3, 3, float(len(RUNS) + 1))
-    assert (found.clearness != before).all()
+    learn_names(*found.arrays().values(), 3, 3)
+    np.testing.assert_array_equal(found.figures[CLEARNESS], before)
+    learn_names(*found.arrays().values(), 3, 3)
+    assert (found.figures[CLEARNESS] != before).all()
+
+
+def listened_to(names, classes):
+    """How far what is held counts after these names, in a stream without runs."""
+    found = named(names, names, classes)
+    usual = np.array([1.0, 0.0, 0.0, 0.0])
+    return held_counts(usual, np.tile(usual, (2, 1)), found.figures, found.counts[IN_ALL], classes)
+
+
+def test_the_spread_of_names_is_their_entropy():
+    names = noisy(RUNS, 0.4)
+    found, shares = named(names, names), np.bincount(names, minlength=6) / len(names)
+    entropy = np.log(len(names)) - found.figures[SPREAD] / len(names)
+    assert entropy == pytest.approx(-(shares * np.log(shares)).sum())
+
+
+@pytest.mark.parametrize(
+    ("shares", "classes", "least", "most"),
+    [
+        pytest.param([1.0], 1, 1.0, 1.0, id="the only class"),
+        pytest.param([0.5, 0.5], 2, 1.0, 1.0, id="both of two"),
+        pytest.param([0.97, 0.03], 2, 0.0, 0.05, id="one of two"),
+        pytest.param([0.7, 0.2, 0.1], 10, 0.0, 0.1, id="one of ten, by three names"),
+        pytest.param([0.3, 0.2, 0.2, 0.1, 0.1, 0.1], 10, 1.0, 1.0, id="six of ten"),
+        pytest.param([0.1] * 10, 1000, 1.0, 1.0, id="ten of a thousand"),
+    ],
+)
+def test_what_is_held_counts_as_far_as_several_classes_are_named(shares, classes, least, most):
+    names = np.random.default_rng(0).permutation(np.repeat(range(len(shares)), (400 * np.array(shares)).astype(int)))
+    assert least <= listened_to(names, classes) <= most
+
+
+def test_nothing_is_known_before_an_image_is_named():
+    assert listened_to([], 10) == 1.0
 
 
 def held_after(caches, text_right=0.5):

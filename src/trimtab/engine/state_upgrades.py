@@ -22,7 +22,7 @@ NEW = {
     "fusion.context_sums",  # what was just there (fusion/context.py)
     "fusion.context_recent",
     "fusion.context_shares",
-    *(f"fusion.names_{name}" for name in ("usual", "lately", "since", "shares", "clearness")),  # fusion/foretelling.py
+    *(f"fusion.names_{name}" for name in ("usual", "lately", "counts", "shares", "figures")),  # fusion/foretelling.py
     "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
     *(f"state.{owner}halves.{name}" for owner in ("", "mcp.") for name in ("habits", "figures")),  # engine/halves.py
     *(  # how loudly names speak (engine/leveling.py): as they are

@@ -10,7 +10,8 @@ for any number of parts of which the first is the text's prediction:
   that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed;
 * sharpness: a text that shows itself to be strong speaks louder (sharpness.py);
 * context: what was just there is expected again, as far as the stream has shown to come in runs (context.py);
-* held: in runs, parts that hold images count as far as they show the runs more clearly than the text (foretelling.py).
+* held: parts that hold images count as far as the text has named several classes, and in runs as far as they show the
+  runs more clearly than the text does (foretelling.py).
 
 How sure the product is depends on what made it: the answer is raised to a power that makes its mean confidence what
 the stream's owner can expect, where somebody knows (loudness.py). This changes no label.
@@ -31,7 +32,7 @@ from trimtab.engine.kernels import VECTORIZE, best_of, confidence_of, log, softm
 from trimtab.errors import TrimtabError
 from trimtab.fusion import loops
 from trimtab.fusion.context import Context, expect, learn_context
-from trimtab.fusion.foretelling import Foretelling, Names, held_counts, learn_names
+from trimtab.fusion.foretelling import IN_ALL, Foretelling, Names, held_counts, learn_names
 from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness, new_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, TextSharpness, learn_sharpness
 
@@ -86,9 +87,9 @@ class AutoWeights:
             self.context.shares,
             self.names.usual,
             self.names.lately,
-            self.names.since,
+            self.names.counts,
             self.names.shares,
-            self.names.clearness,
+            self.names.figures,
             self.loudness,
         )
         self._code: Callable[..., None] | None = None  # of the loop that walks a block
@@ -158,7 +159,7 @@ class AutoWeights:
 
     def report(self) -> dict[str, float]:
         """The exponent of each part in the product now, the trust in the last, the share of images in runs, and how far
-        what is held counts there.
+        what is held counts.
         """
         found = {name: float(value) for name, value in zip(self.parts, self._forces(), strict=True)}
         found["text"] += self.sharpness.factor - 1
@@ -171,7 +172,7 @@ class AutoWeights:
         return loops.forces(self.shares, self.spread, self._trusts() * self._held(), self.seen[0])
 
     def _held(self) -> float:
-        return float(held_counts(self.context.shares, self.names.shares, self.names.clearness))
+        return float(_held(self._learned))
 
     def _given(self, parts: Mapping[str, Array]) -> tuple[tuple[Array, ...], Array]:
         """(B, C) each: the parts to be weighed; and the logarithms of the others, summed."""
@@ -196,9 +197,9 @@ class _Learned(NamedTuple):
     shares: Doubles
     names_usual: Doubles
     names_lately: Names
-    names_since: Names
+    names_counts: Names
     names_shares: Doubles
-    names_clearness: Doubles
+    names_figures: Doubles
     loudness: Doubles
 
 
@@ -212,23 +213,43 @@ def _logs(parts: tuple[Array, ...], row: int, logs: Array) -> None:
 
 
 @njit(nogil=True)
+def _held(learned: _Learned) -> float:
+    """How far what is held of the stream counts now."""
+    named, classes = learned.names_counts[IN_ALL], learned.names_usual.shape[1]
+    return held_counts(learned.shares, learned.names_shares, learned.names_figures, named, classes)
+
+
+@njit(nogil=True)
+def _learn_names(learned: _Learned, text: Array, product: Array) -> None:
+    """Take in what the text (C,) and the product of all parts (C,) name an image."""
+    learn_names(
+        learned.names_usual,
+        learned.names_lately,
+        learned.names_counts,
+        learned.names_shares,
+        learned.names_figures,
+        best_of(text),
+        best_of(product),
+    )
+
+
+@njit(nogil=True)
 def _sharper(learned: _Learned) -> np.float32:
     """What a strong text adds to its force."""
     return np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
-def _name_by_all(
+def _as_if_held(
     weighed: Array, force: Doubles, sharper: np.float32, logs: Array, unbiased: Array, product: Array
-) -> int:
-    """The class that the product would name if what is held counted fully."""
+) -> None:
+    """Write the product (C,) as it would be if what is held counted fully."""
     for c in range(len(product)):
         product[c] = sharper * logs[0, c] + weighed[c]
     for part in range(len(force)):
         factor, row = np.float32(force[part]), unbiased[part]
         for c in range(len(product)):
             product[c] += factor * row[c]
-    return best_of(product)
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -313,7 +334,7 @@ def _walk(
     weighed, product = np.empty_like(fused), np.empty_like(fused)
     said, expected = np.empty(classes), np.ones(classes)
     for row in range(images):
-        held = held_counts(learned.shares, learned.names_shares, learned.names_clearness)
+        held = _held(learned)
         trusted = loops.trusts(learned.agreement, classes)
         force = fully = loops.forces(shares, learned.spread, trusted, learned.seen[0])
         if held < 1:
@@ -332,26 +353,9 @@ def _walk(
             for c in range(len(said)):
                 said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
             learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
-            by_all = (
-                best_of(fused)
-                if held == 1
-                else _name_by_all(weighed, fully, _sharper(learned), logs, unbiased, product)
-            )
-            _learn_names(learned, best_of(parts[0][row]), by_all)
+            if held < 1:
+                _as_if_held(weighed, fully, _sharper(learned), logs, unbiased, product)
+            _learn_names(learned, parts[0][row], product if held < 1 else fused)
         learned.loudness[LOG_POWER] = log_power
         learn_loudness(learned.loudness, confidence, sure[row], learned.seen[0])
         _learn(parts, row, logs, unbiased, fused, learned, usual_margin)
-
-
-@njit(nogil=True)
-def _learn_names(learned: _Learned, by_text: int, by_all: int) -> None:
-    learn_names(
-        learned.names_usual,
-        learned.names_lately,
-        learned.names_since,
-        learned.names_shares,
-        learned.names_clearness,
-        by_text,
-        by_all,
-        float(learned.seen[0]),
-    )

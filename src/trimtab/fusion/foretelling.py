@@ -1,19 +1,27 @@
-"""How well names foretell the next: those that the text gives alone, and those that all parts give together.
+"""How far to listen to what is held of a stream, by the names that images get: from the text alone, and from all parts.
 
-Where images come in runs, caches and memories hold what was there before. On some streams they help all the same, on
-others they call every new class by the names of old ones. The runs themselves tell which, without labels: the images of
-a run show one class, so names that are nearer to the truth repeat themselves within it more than elsewhere. Each of the
-two is asked how far its last names foretell its next one,
+Caches and memories help as long as they hold several classes, and what they hold is still there. Two things that names
+show without labels say when that is not so.
+
+**Whether there are several classes.** While a stream shows one class, a weak text calls its images by two or three
+names. The caches of all of them fill with images of that one class, and then there is nothing to tell them apart by:
+names are dealt out at random. So what is held counts as far as the text has named several classes: by the entropy of
+its names, over that of ten classes or as many as there are.
+
+**Whether runs show.** Where images come in runs, caches hold what was there before. On some streams they help all the
+same, on others they call every new class by the names of old ones. The runs themselves tell which: the images of a run
+show one class, so names that are nearer to the truth repeat themselves within it more than elsewhere. Of the text and
+of all parts it is asked how far the last names foretell the next one,
 
     clearness = mean over the last images of log (w_0 + sum_k w_k lately_k(name) / usual(name)),
 
 where lately_k is the share of a name among the last 2, 8 and 32, usual its share among all, and the weights w_k are
-learned as those of the context (context.py). Whoever names one class whatever the image is foretells nothing. What this
-cannot see are names that are wrong in the same way throughout a run, and a first run that has not ended yet.
+learned as those of the context (context.py). Whoever names one class whatever the image is foretells nothing. In a run
+what is held counts as far as all parts show it more clearly than the text: not at all where they do not, fully where
+they do by three tenths. A text may show runs that are lost on all parts together; so the share of images in runs is the
+greater of the text's and the context's.
 
-What is held counts in a run as far as all parts show it more clearly than the text alone (`held_counts`): not at all
-where they do not, fully where they do by three tenths. A text may show runs that are lost on all parts together; so the
-share of images in runs is the greater of the text's and the context's.
+Neither sees names that are wrong in the same way throughout a run.
 """
 
 import numpy as np
@@ -28,11 +36,15 @@ Names = NDArray[np.int64]
 
 LAST = int(HORIZONS[-1])  # names that are kept
 WINDOW = 300.0  # images that the clearness speaks of
-ROUNDING = 0.1  # of clearness, in nats: as much is there by chance, and not twice as clear as half of it
+BY_CHANCE = 0.1  # of clearness, in nats: so much is there by chance, and twice of nearly nothing is not clearer
 RUNS = (0.2, 0.4)  # share of images in runs: up to the first what is held counts as ever, from the second on as found
 CLEARER = (1.0, 1.3)  # clearness of all parts over that of the text: from not at all to fully
+MANY = 10  # classes that are several for certain
+SEVERAL = (0.45, 0.65)  # entropy of the text's names over that of so many: from not at all to fully
 
 TEXT, ALL = range(2)  # who names: rows of each array
+SINCE_CUT, IN_ALL = range(2)  # places in the array of counts
+CLEARNESS, SPREAD = slice(0, 2), 2  # in that of figures: of both; and of the text's names the sum of n log n
 
 
 class Foretelling:
@@ -41,57 +53,68 @@ class Foretelling:
     def __init__(self, classes: int, *, ordered: bool = True) -> None:
         self.usual = np.full((2, classes if ordered else 0), WARM_UP / classes)  # how often each class was named
         self.lately = np.zeros((2, LAST if ordered else 0), np.int64)
-        self.since = np.zeros(1, np.int64)  # names since a cut; the next one is kept at this place, modulo LAST
+        self.counts = np.zeros(2, np.int64)  # of names; the next one is kept at the place SINCE_CUT, modulo LAST
         self.shares = np.tile(first_shares(ordered=ordered), (2, 1))
-        self.clearness = np.zeros(2)
+        self.figures = np.zeros(3)
 
     def arrays(self) -> Arrays:
         """Everything learned."""
         return {
             "names_usual": self.usual,
             "names_lately": self.lately,
-            "names_since": self.since,
+            "names_counts": self.counts,
             "names_shares": self.shares,
-            "names_clearness": self.clearness,
+            "names_figures": self.figures,
         }
 
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
-        self.since[:] = 0
+        self.counts[SINCE_CUT] = 0
 
 
 @njit(nogil=True)
-def held_counts(context_shares: Doubles, shares: Doubles, clearness: Doubles) -> float:
-    """How far what is held of the stream counts, 0 to 1."""
+def held_counts(context_shares: Doubles, shares: Doubles, figures: Doubles, named: int, classes: int) -> float:
+    """How far what is held of the stream counts, 0 to 1, after so many names."""
     in_runs = 1 - min(context_shares[0], shares[TEXT, 0])
-    clearer = (max(clearness[ALL], 0.0) + ROUNDING) / (max(clearness[TEXT], 0.0) + ROUNDING)
-    return 1 - ramp(in_runs, *RUNS) * (1 - ramp(clearer, *CLEARER))
+    clearer = (max(figures[ALL], 0.0) + BY_CHANCE) / (max(figures[TEXT], 0.0) + BY_CHANCE)
+    as_runs_show = 1 - ramp(in_runs, *RUNS) * (1 - ramp(clearer, *CLEARER))
+    return as_runs_show * ramp(_several(figures[SPREAD], named, classes), *SEVERAL)
+
+
+@njit(nogil=True)
+def _several(spread: float, named: int, classes: int) -> float:
+    """The entropy of the text's names over that of MANY classes; twenty images' worth of 1 before any is named."""
+    if named == 0 or classes < 2:
+        return 1.0
+    entropy = np.log(named) - spread / named
+    return (WARM_UP + named * entropy / np.log(min(classes, MANY))) / (WARM_UP + named)
 
 
 @njit(nogil=True)
 def learn_names(
-    usual: Doubles,
-    lately: Names,
-    since: Names,
-    shares: Doubles,
-    clearness: Doubles,
-    by_text: int,
-    by_all: int,
-    images: float,
+    usual: Doubles, lately: Names, counts: Names, shares: Doubles, figures: Doubles, by_text: int, by_all: int
 ) -> None:
-    """Take in what the text and all parts name the next image after `images`."""
-    newest = max(1 / WINDOW, 1 / (images + WARM_UP))
+    """Take in what the text and all parts name the next image."""
+    since, before = counts[SINCE_CUT], float(counts[IN_ALL])
+    newest = max(1 / WINDOW, 1 / (before + WARM_UP))
+    times = usual[TEXT, by_text] - WARM_UP / usual.shape[1]
+    figures[SPREAD] += _times_its_log(times + 1) - _times_its_log(times)
     for who, name in enumerate((by_text, by_all)):
-        if since[0] > 0:
-            unit = (images + WARM_UP) / usual[who, name]
-            short, middle, long = _shares_of(name, lately[who], since[0])
+        if since > 0:
+            unit = (before + WARM_UP) / usual[who, name]
+            short, middle, long = _shares_of(name, lately[who], since)
             own = shares[who]
             foretold = own[0] + (own[1] * short + own[2] * middle + own[3] * long) * unit
-            clearness[who] += (np.log(foretold) - clearness[who]) * newest
-            learn_shares(own, short * unit, middle * unit, long * unit, images)
+            figures[who] += (np.log(foretold) - figures[who]) * newest
+            learn_shares(own, short * unit, middle * unit, long * unit, before)
         usual[who, name] += 1
-        lately[who, since[0] % LAST] = name
-    since[0] += 1
+        lately[who, since % LAST] = name
+    counts += 1
+
+
+@njit(nogil=True)
+def _times_its_log(number: float) -> float:
+    return number * np.log(number) if number > 0 else 0.0
 
 
 @njit(nogil=True)
