@@ -251,8 +251,8 @@ class Stream(Mendable):
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
         """A stream that continues where the saved one stopped, bit for bit.
 
-        A state of the formats 2 to 7 loads, too; what it lacks begins anew. The task must be the one it was saved
-        with. `method` is needed only for a method that trimtab does not know.
+        A state of an older format, 2 or later, loads, too; what it lacks begins anew. The task must be the one it was
+        saved with. `method` is needed only for a method that trimtab does not know.
         """
         file = arguments.place("path", path)
         saved = read_state(file)
