@@ -6,6 +6,7 @@ import pytest
 from tiny_encoder import ColorEncoder
 from trimtab import MCP, Classifier, Guard, Keel, Stream, TrimtabError, make_method
 from trimtab.engine.arrays import unit_rows
+from trimtab.guard.admission import DIARY
 from trimtab.guard.correction import without_corrected
 from trimtab.guard.health import ANSWER, LEAST, TAKEN_BACK, TEXT
 from trimtab.guard.judging import LEARNS
@@ -13,7 +14,7 @@ from trimtab.guard.runs import Runs
 from trimtab.guard.snapshots import EVERY
 from trimtab.guard.sources import NO_SOURCE
 from trimtab.guard.unknown import Unknown, densest
-from trimtab.guard.watch import FALLEN, PATIENCE, SINCE, Watch
+from trimtab.guard.watch import FALLEN, LOG, PATIENCE, SINCE, Watch
 from two_cones import two_cones
 
 
@@ -261,6 +262,41 @@ def test_a_correction_moves_an_item(name, cones):
     assert stream.correct(gone, 0) == held, "an image that no cache holds"
     assert stream.correct(gone, 0, images[gone]) == held
     assert gone in bank.sources[0]
+
+
+@pytest.mark.parametrize("name", ["mcp", "keel"])
+@pytest.mark.parametrize("later", [0, 4 * DIARY])
+def test_forgetting_a_source_reaches_what_a_guard_refused_and_a_human_corrected(name, later, cones, tmp_path):
+    task, images, _, _ = cones
+    stream = make_method(name).start(task, Guard())
+    stream.run(images[:40])
+    stream.step(images[0], source="mallory")
+    stream.step(images[1], source="alice")
+    assert "near-duplicate" in stream.why(40)
+    assert "near-duplicate" in stream.why(41)
+    stream.correct(40, 1, images[0])
+    stream.correct(41, 2, images[1])
+    assert {40, 41} <= stream.state.positions()
+    flood = np.repeat(images[2:3], later, axis=0)  # of refused images, whose sender is not what is looked for
+    stream.run(flood, sources=["bob"] * later)
+    stream.save(tmp_path / "state")
+    stream = Stream.load(tmp_path / "state", task)
+    assert stream.forget("mallory") >= 1
+    assert 40 not in stream.state.positions()
+    assert 41 in stream.state.positions(), "somebody else sent it"
+    assert stream.forget("mallory") == 0
+
+
+def test_a_flood_of_refused_images_does_not_hide_what_its_source_taught(cones):
+    task, images, _, _ = cones
+    stream = MCP().start(task, Guard(contradicted=0))
+    stream.run(images[:40], sources=["mallory"] * 40)
+    held = stream.state.positions()
+    assert held
+    stream.run(np.repeat(images[:1], LOG, axis=0), sources=["mallory"] * LOG, keep_parts=False)
+    assert stream.state.positions() == held
+    assert stream.forget("mallory") >= len(held)
+    assert not stream.state.positions()
 
 
 def test_corrections_that_cannot_be_are_refused(cones):

@@ -7,23 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from trimtab import arguments
 from trimtab.engine import inputs
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.given import inputs_of
 from trimtab.engine.state import fill
-from trimtab.engine.state_io import SavedState, check_task, completed, read_state, write_state
+from trimtab.engine.state_io import SavedState, check_method, check_task, completed, read_state, write_state
 from trimtab.engine.wide import hold_like
 from trimtab.errors import TrimtabError
-from trimtab.guard.correction import correct
 from trimtab.guard.health import HealthReport
 from trimtab.guard.rules import Guard, make_guard
 from trimtab.guard.sources import source_numbers
 from trimtab.guard.watch import STRETCH, zero_shot
 from trimtab.interrupts import HoldInterrupts
-from trimtab.learner import Learner
+from trimtab.mending import Mendable
 from trimtab.notebook import stream_html
 from trimtab.predictions import Prediction as Prediction
 from trimtab.predictions import Predictions as Predictions
@@ -35,7 +34,7 @@ from trimtab.task import Task
 BLOCK = 64  # images per matrix product; more gains little and waits longer
 
 
-class Stream(Learner):
+class Stream(Mendable):
     """A method, a task and what has been learned so far.
 
     `step` takes one image, `run` many: the same numbers, much faster. Images are taken in as they come; `predict` says
@@ -57,7 +56,7 @@ class Stream(Learner):
         self.task = arguments.instance("task", task, Task, "a trimtab.Task")
         self.guard = guard if guard is None else arguments.instance("guard", guard, Guard, "a trimtab.Guard")
         self._given, self._size = inputs_of(method.name, method.needs, task)
-        self._turn = threading.RLock()  # one thread at a time: whoever steps changes arrays that others would read
+        self._turn = threading.RLock()
         self.reset()
 
     def reset(self) -> None:
@@ -194,71 +193,6 @@ class Stream(Learner):
         with self._turn:
             return self.watch.report(self.seen, self.state.banks())
 
-    def forget(self, source: str) -> int:
-        """Let go of every item that was learned from a source; how many there were."""
-        arguments.text("source", source)
-        if self.watch is None:
-            raise TrimtabError("Sources are known only to a stream with a guard; start it with guard=Guard().")
-        with self._turn:
-            positions = self.watch.positions_of(source)
-            return self._let_go(positions, "it cannot forget a source; go back to a state from before")
-
-    def evict(self, position: int) -> int:
-        """Let go of every item that an image, counted from 0, has left; how many there were."""
-        arguments.whole("position", position, least=0)
-        with self._turn:
-            self._refuse_unseen(position)
-            return self._let_go(np.array([position]), "it cannot let go of one; go back to a state from before")
-
-    def _let_go(self, positions: NDArray[np.int64], cannot: str) -> int:
-        with self._turn, HoldInterrupts():
-            self._refuse_half_learned()
-            count = self.state.forget(positions)
-            if count is None:
-                raise TrimtabError(
-                    f"{self.method.name} does not keep which image an item came from, so {cannot}, or reset."
-                )
-            self.method.items_left(self.state)
-            self._drop_snapshots_of(positions)
-        return count
-
-    def correct(self, position: int, label: int, views: ArrayLike | None = None) -> int:
-        """Somebody knows what an image, counted from 0, shows: its items move to that class; how many there were.
-
-        An image that is not held, or no longer, is placed under its class if its features are given again.
-        """
-        arguments.whole("position", position, least=0)
-        if arguments.whole("label", label, least=0) >= self.task.classes:
-            raise TrimtabError(f"label must be below {self.task.classes}, the number of classes, not {label}.")
-        given = None if views is None else self._given.one_image(views, self._size)[0, 0]
-        with self._turn, HoldInterrupts():
-            self._refuse_half_learned()
-            self._refuse_unseen(position)
-            count = correct(self.state, position, label, given)
-            if count is None:
-                raise TrimtabError(
-                    f"{self.method.name} does not keep which image an item came from, so it cannot be corrected."
-                )
-            self.method.items_left(self.state)
-            self._drop_snapshots_of(np.array([position]))
-        return count
-
-    def _drop_snapshots_of(self, positions: NDArray[np.int64]) -> None:
-        if self.good is not None:
-            self.good.let_go(positions)
-
-    def _refuse_unseen(self, position: int) -> None:
-        if position >= self.seen:
-            raise TrimtabError(f"There is no image {position}, counted from 0; the stream has seen {self.seen}.")
-
-    def why(self, position: int) -> str:
-        """Why an image, counted from 0, was learned from or not."""
-        arguments.whole("position", position, least=0)
-        if self.watch is None:
-            self._refuse_unseen(position)
-            return "Learned: no guard is on." if self.guard is None else "Nothing of it is kept, so nothing is guarded."
-        return self.watch.why(position, self.seen)
-
     def arrays(self) -> Arrays:
         """Every array that makes up what was learned, by name; the live ones, not copies."""
         found: Arrays = {"seen": self._seen, **self._learned_arrays()}
@@ -317,21 +251,17 @@ class Stream(Learner):
     def load(cls, path: str | Path, task: Task, method: Steps | None = None) -> "Stream":
         """A stream that continues where the saved one stopped, bit for bit.
 
-        A state of the formats 2 to 7 loads, too; what it lacks begins anew. The task must be the one it was saved
-        with. `method` is needed only for a method that trimtab does not know.
+        A state of an older format, 2 or later, loads, too; what it lacks begins anew. The task must be the one it was
+        saved with. `method` is needed only for a method that trimtab does not know.
         """
         file = arguments.place("path", path)
         saved = read_state(file)
         check_task(file, saved, arguments.instance("task", task, Task, "a trimtab.Task"))
-        if method is not None:
-            arguments.instance("method", method, Steps, "a method such as MCP()")
         if method is None:
             method = make_method(saved.method, **saved.parameters)
-        elif (method.name, method.parameters()) != (
-            saved.method,
-            saved.parameters,
-        ):
-            raise TrimtabError(f"{path} was saved by {_difference(saved, method)}.")
+        else:
+            arguments.instance("method", method, Steps, "a method such as MCP()")
+            check_method(file, saved, method.name, method.parameters())
         stream = cls(method, task, None if saved.guard is None else make_guard(file, saved.guard))
         arrays = completed(saved, task, stream.arrays())
         if arrays.keys() == stream.arrays().keys():
@@ -344,13 +274,3 @@ class Stream(Learner):
             raise TrimtabError(f"{path} names items that it does not hold; save the state again.")
         stream.note = saved.note
         return stream
-
-
-def _difference(saved: SavedState, method: Steps) -> str:
-    """By what a state was saved, and what is there instead, in as few words as tell them apart."""
-    if saved.method != method.name:
-        return f"{saved.method}, not by {method.name}"
-    here = method.parameters()
-    differing = [name for name in {**saved.parameters, **here} if saved.parameters.get(name) != here.get(name)]
-    there, now = (", ".join(f"{n}={p.get(n)!r}" for n in differing) for p in (saved.parameters, here))
-    return f"{saved.method} with {there}, not with {now}"

@@ -19,22 +19,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab import arguments
 from trimtab.engine import door, pool, tables
 from trimtab.engine.arrays import Array
 from trimtab.engine.block import Block, Image
 from trimtab.engine.compiled import code_for
-from trimtab.engine.followers import Facts, Follower, Overwritten
+from trimtab.engine.followers import Follower, Overwritten
 from trimtab.engine.pool import NOWHERE, USED
 from trimtab.engine.products import shared_pair_products, worth_sharing
+from trimtab.engine.sections import Sections
 from trimtab.errors import TrimtabError
 
 ALL = slice(None)
 KNOWN = -1.0  # the score of an item whose class somebody knows: below every entropy
 
 
-class Bank:
-    """C x K slots, divided into named sections (one per cache), each filled from its first slot on.
+class Bank(Sections):
+    """C x K slots, what they hold, and its products with the open block's images.
 
     With `anchors`, slot 0 of each class always holds that class's text prototype, so that it takes part in products
     and Gram matrices like any stored item.
@@ -48,30 +48,12 @@ class Bank:
         anchors: Array | None = None,
         lifetime: int = 0,
     ) -> None:
-        arguments.whole("classes", classes, least=1)
-        arguments.whole("dim", dim, least=1)
-        if anchors is not None and np.shape(arguments.numbers("anchors", anchors)) != (classes, dim):
-            raise TrimtabError(f"anchors must have the shape (classes, dim) = ({classes}, {dim}).")
-        arguments.instance("sections", sections, Mapping, "a dictionary of slots by the section's name")
-        self.sections: dict[str, slice] = {}
-        slots = self.first_slot = 0 if anchors is None else 1
-        for name, size in sections.items():
-            arguments.whole(f"sections[{name!r}]", size, least=0)
-            self.sections[name] = slice(slots, slots + size)
-            slots += size
+        super().__init__(classes, dim, sections, anchors, lifetime)
+        slots = self.occupied.shape[1]
         self.rows = pool.new_rows(classes, slots, dim, anchors)  # the items, and which slots hold them
         self._labels = np.arange(classes)
-        self.scores: Array = np.zeros((classes, slots), np.float32)  # what admission compares; lower is better
-        self.sources = np.full((classes, slots), -1, np.int64)  # position in the stream of the image in the slot
-        self.occupied: Array = np.zeros((classes, slots), np.float32)  # 1 where a slot holds something: a ready factor
         self.gram: Array = np.zeros((classes, slots, slots), np.float32)
-        # An item's age is counted in images of its class, so that a class which is away for long loses nothing.
-        self.births = np.zeros((classes, slots), np.int64)
-        self.arrivals = np.zeros(classes, np.int64)
-        self._lifetime = arguments.whole("lifetime", lifetime, least=0)
-        self._closed = np.zeros(1, np.bool_)
         if anchors is not None:
-            self.occupied[:, 0] = 1
             self.gram[:, 0, 0] = np.einsum("cd,cd->c", anchors, anchors)
         # The same for followers: a class has its place here, and in a wide bank once it is written.
         self.grams, self.used = self.gram, self.occupied
@@ -191,10 +173,6 @@ class Bank:
             for follower in self._followers:
                 follower.restored(label, slot, row)
 
-    def _put_back_facts(self, label: int, slot: int, facts: Facts) -> None:
-        where = label, slot
-        self.scores[where], self.sources[where], self.occupied[where], self.births[where] = facts
-
     def drop(self, gone: NDArray[np.bool_]) -> None:
         """Take items out, (C, K); those behind them in their section move up. Open a block before going on."""
         self._block = None
@@ -283,10 +261,6 @@ class Bank:
         """Whether slots and rows fit together; those of a file that somebody has made need not."""
         return pool.are_sound(self.rows, self.occupied)
 
-    def positions(self) -> set[int]:
-        """Positions in the stream of the images that have items here."""
-        return set(self.sources[self.sources >= 0].tolist())
-
     def forget(self, positions: NDArray[np.int64]) -> int:
         """Take out the items that came from these images of the stream; how many there were."""
         gone = np.isin(self.sources, positions) & (self.sources >= 0)
@@ -325,11 +299,6 @@ class Bank:
             self._lifetime,
             self._closed,
         )
-
-    def grow_older(self, label: int, clear: bool) -> None:
-        """An image of a class comes: its items age if the text is clear; else a bank whose items age is closed."""
-        self.arrivals[label] += clear
-        self._closed[0] = self._lifetime > 0 and not clear
 
     @property
     def products_with_anchors(self) -> Array:
@@ -376,30 +345,6 @@ class Bank:
             self.gram[label, slot].copy(),
             self._facts_of(label, slot),
         )
-
-    def _facts_of(self, label: int, slot: int) -> Facts:
-        where = label, slot
-        return self.scores[where], self.sources[where], self.occupied[where], self.births[where]
-
-    def count(self, section: str, label: int) -> int:
-        """How many items a class holds in a section."""
-        return int(self.occupied[label, self.sections[section]].sum())
-
-    def free_slot(self, section: str, label: int) -> int | None:
-        """The next free slot of a class, or None when its section is full (or has no slots)."""
-        span = self.sections[section]
-        slot = span.start + self.count(section, label)
-        return slot if slot < span.stop else None
-
-    def worst_slot(self, section: str, label: int) -> int:
-        """The slot of highest score in a full section; of equals, that of the oldest item."""
-        span = self.sections[section]
-        return int(span.start + np.lexsort((self.births[label, span], -self.scores[label, span]))[0])
-
-    def oldest_slot(self, section: str, label: int) -> int:
-        """The slot of a full section that was written longest ago."""
-        span = self.sections[section]
-        return int(span.start + self.sources[label, span].argmin())
 
     def slot_for_lower(self, section: str, label: int, score: float) -> int | None:
         """Where an item of this score may go: a free slot, one of an item past its time, else a strictly worse one."""

@@ -97,6 +97,17 @@ def check_task(path: Path, saved: SavedState, task: Task) -> None:
         )
 
 
+def check_method(path: Path, saved: SavedState, method: str, parameters: dict[str, Any]) -> None:
+    """Refuse a state that was saved by another method, or by the same with other parameters."""
+    if saved.method != method:
+        raise TrimtabError(f"{path} was saved by {saved.method}, not by {method}.")
+    if saved.parameters != parameters:
+        names = {**saved.parameters, **parameters}
+        differing = [name for name in names if saved.parameters.get(name) != parameters.get(name)]
+        there, here = (", ".join(f"{n}={p.get(n)!r}" for n in differing) for p in (saved.parameters, parameters))
+        raise TrimtabError(f"{path} was saved by {method} with {there}, not with {here}.")
+
+
 def completed(saved: SavedState, task: Task, start: Arrays) -> Arrays:
     """The arrays of a state, those of a format before with what it lacks; `start` are a new stream's."""
     return upgraded_arrays(saved.method, task, saved.arrays, start) if saved.version in BEFORE else saved.arrays

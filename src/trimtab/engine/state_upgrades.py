@@ -1,4 +1,4 @@
-"""States of the eight formats before, as this version reads them.
+"""States of the formats before, as this version reads them.
 
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.

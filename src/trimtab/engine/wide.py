@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.engine import tables
+from trimtab.engine import pool, tables
 from trimtab.engine.arrays import Array, Arrays
 from trimtab.engine.bank import Bank
 from trimtab.engine.block import Block, Image
@@ -24,6 +24,7 @@ from trimtab.engine.by_class import ByClass
 from trimtab.engine.compiled import njit
 from trimtab.engine.followers import Facts
 from trimtab.engine.pool import NOWHERE
+from trimtab.engine.sections import Sections
 from trimtab.engine.state import State
 from trimtab.errors import TrimtabError
 
@@ -56,20 +57,14 @@ class WideBank(Bank):
         anchors: Array | None = None,
         lifetime: int = 0,
     ) -> None:
-        like = Bank(1, dim, sections, None if anchors is None else anchors[:1], lifetime)  # checks, finds the sections
-        self.sections, self.rows, slots = like.sections, like.rows, like.scores.shape[1]
-        self._block, self._followers = like._block, like._followers
-        self.first_slot, self._lifetime, self._closed = like.first_slot, lifetime, like._closed
-        self.births, self.arrivals = np.zeros((classes, slots), np.int64), np.zeros(classes, np.int64)
+        _refuse_too_large(classes, dim)
+        Sections.__init__(self, classes, dim, sections, anchors, lifetime)  # not Bank's: items lie by class here
+        slots = self.occupied.shape[1]
+        self.rows = pool.new_rows(1, slots, dim, None)  # for compiled code, which finds slots and reads no item
+        self._block, self._followers = None, []
         self._overwritten, self._arrived = None, self.arrivals
         self._opened: list[int] = []  # classes that got their row while the bank is held
-        _refuse_too_large(classes, dim)
         self.classes, self._anchors = classes, anchors
-        self.scores = np.zeros((classes, slots), np.float32)
-        self.sources = np.full((classes, slots), -1, np.int64)
-        self.occupied = np.zeros((classes, slots), np.float32)
-        if anchors is not None:
-            self.occupied[:, 0] = 1
         self.row_of = np.full(classes, -1, np.int32)  # class -> row below
         self.used_rows = 0  # rows in use
         self.members = np.zeros(0, np.int64)  # row -> class

@@ -30,7 +30,8 @@ from trimtab.task import Task
 _log = logging.getLogger(__name__)
 
 STRETCH = 64  # images between two looks back; blocks end there, so that one image at a time gives the same
-LOG = 32768  # images learned whose sources are kept
+LOG = 32768  # images whose sources are kept
+REFUSED = LOG - DIARY  # from here on of the last images refused: however many they are, they hide nothing learned
 PATIENCE = 512  # images for which zero-shot answers before a snapshot is put back
 
 NAMES = ("verdicts", "details", "taken_back", "sources", "counts", "events")  # the watch's own arrays
@@ -44,7 +45,7 @@ BOOK = np.dtype(
         *JUDGED_FIELDS,
         *NOTED_FIELDS,
         ("taken_back", np.uint8, DIARY),  # whether the text answered instead of the method
-        ("log", np.int64, (LOG, 2)),  # position and source of images learned
+        ("log", np.int64, (LOG, 2)),  # position and source: a ring of images learned, and one of images refused
         ("events", np.int64, 7),
     ],
     align=True,
@@ -220,8 +221,16 @@ class Watch:
         )
 
     def positions_of(self, source: str) -> NDArray[np.int64]:
-        """Which images of a source were learned, as far as is known."""
+        """Which images of a source may be kept, as far as is known: those learned, and the last of those refused."""
         return self.sources[self.sources[:, 1] == source_number(source), 0]
+
+    def corrected(self, position: int) -> None:
+        """Somebody has corrected an image: if it was refused, know who sent it for as long as if it were learned."""
+        row = self.sources[REFUSED + position % DIARY]
+        if row[0] == position:
+            self.sources[self.events[LOGGED] % REFUSED] = row
+            self.events[LOGGED] += 1
+            row[:] = NO_SOURCE
 
     def refused(self, position: int) -> bool:
         """Whether an image, one of the last, was not learned."""
@@ -299,9 +308,10 @@ def _hear(
         if place >= 0:  # duplicates have none, and say nothing
             agreed = _all_name(given, parts, row)
             note(plain[image], label, given, agreed, against, place, nearest, book, first_ones)
-        if learned and found[SENDER, image] != NO_SOURCE:
-            log[events[LOGGED] % len(log)] = first + image, found[SENDER, image]
-            events[LOGGED] += 1
+        if found[SENDER, image] != NO_SOURCE:
+            where = events[LOGGED] % REFUSED if learned else REFUSED + (first + image) % DIARY
+            log[where] = first + image, found[SENDER, image]
+            events[LOGGED] += learned
     return len(answers) if events[FALLEN] else count
 
 

@@ -7,6 +7,10 @@ Vision-Language Models", WACV 2025.
 
 The prediction is the plain view's. Only features are needed: the encoders are never touched. The released program
 writes the shift into its normalized buffer in place; the numbers are the same.
+
+AdamW's first step is as long in a coordinate of gradient 1e-6 as in one of 1. Where several views are confident their
+terms can cancel, and what is left is rounding: `run` and `step`, whose products round otherwise, then take steps of
+other lengths or signs in that coordinate, and probabilities differ by some 1e-4.
 """
 
 from dataclasses import dataclass
