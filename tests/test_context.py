@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+import oracle.context
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab import MCP, Keel, Stream, Task
 from trimtab.fusion.auto import AutoWeights
+from trimtab.fusion.context import Context, expect, learn_context
 from trimtab.fusion.foretelling import ALL, TEXT
 
 
@@ -29,6 +31,52 @@ def in_runs(labels, length, seed=0):
     ]
     every = [run for of_class in runs for run in of_class]
     return np.concatenate([every[i] for i in random.permutation(len(every))])
+
+
+@pytest.mark.parametrize("length", [1, 6, 60])
+def test_the_context_is_that_of_its_equations(length):
+    classes, random = 7, np.random.default_rng(length)
+    labels = np.repeat(random.integers(classes, size=400 // length), length)
+    context, plainly, expected = Context(classes), oracle.context.Context(classes), np.ones(classes)
+    for seen, label in enumerate(labels):
+        said = random.random(classes) ** 2 + (np.arange(classes) == label) * random.random()
+        expect(context.sums, context.recent, context.shares, expected)
+        np.testing.assert_allclose(expected, plainly.expected(), rtol=1e-9)
+        learn_context(context.sums, context.recent, context.shares, expected, 3.7 * said, float(seen))
+        plainly.learn(said)
+    np.testing.assert_allclose(context.shares, plainly.shares, rtol=1e-9)
+
+
+def faintly(labels, classes, lead, seed=0):
+    """(N, C): what a text says that hardly knows the classes, and names one of them for most images."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(size=(len(labels), classes)) + lead * (np.arange(classes) == labels[:, None])
+    logits[:, 0] += 1.5
+    return (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_what_a_weak_text_says_adds_up_over_a_run():
+    classes, labels = 8, np.repeat(np.random.default_rng(0).permutation(np.tile(np.arange(8), 6)), 40)
+    text = faintly(labels, classes, lead=0.7)
+    even = np.full_like(text, 1 / classes)
+    answers = AutoWeights(("text", "retrieval"), classes).walk({"text": text, "retrieval": even}).argmax(axis=1)
+    half = len(labels) // 2
+    assert (text.argmax(axis=1) == labels)[half:].mean() < 0.3
+    assert (answers == labels)[half:].mean() > 0.5
+
+
+def test_caches_have_no_part_in_what_was_just_there():
+    """They may call a new class by an old name; the text says what it says."""
+    classes, random = 6, np.random.default_rng(2)
+    text = faintly(np.repeat(random.integers(classes, size=12), 25), classes, lead=1.0)
+    found = []
+    for seed in (3, 4):
+        retrieval = np.random.default_rng(seed).dirichlet(np.full(classes, 0.2), size=len(text)).astype(np.float32)
+        weights = AutoWeights(("text", "retrieval"), classes)
+        weights.walk({"text": text, "retrieval": retrieval})
+        found.append(weights.context)
+    for name, array in found[0].arrays().items():
+        np.testing.assert_array_equal(array, found[1].arrays()[name])
 
 
 @pytest.mark.parametrize("method", [MCP, Keel], ids=["mcp", "keel"])
@@ -78,7 +126,7 @@ def test_a_saved_stream_remembers_what_was_just_there(images, tmp_path):
 
 def tell(fusion, usual, text=1.0, everything=1.0):
     """Let a stream know how much comes as usual, and how clearly runs show in the text and in everything."""
-    fusion.context.shares[:] = usual, *(3 * [(1 - usual) / 3])
+    fusion.context.shares[:] = usual, *(4 * [(1 - usual) / 4])
     fusion.names.figures[[TEXT, ALL]] = text, everything
 
 

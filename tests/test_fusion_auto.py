@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracle.context import Context
 from trimtab import MCP, Task
 from trimtab.checks import random_stream
 from trimtab.errors import TrimtabError
@@ -63,7 +64,7 @@ class PlainNames:
             lately = [np.mean(np.array(self.names[-horizon:]) == name) for horizon in (2, 8, 32)]
             foretold = self.shares * [1, *(np.array(lately) / usual)]
             self.clearness += (np.log(foretold.sum()) - self.clearness) * max(1 / 300, 1 / (count + 20))
-            moved = (foretold / foretold.sum() - self.shares) * max(0.01, 1 / (count + 20))
+            moved = (foretold / foretold.sum() - self.shares) * max(0.02, 1 / (count + 20))
             self.shares = np.maximum(self.shares + moved, 0.002)
             self.shares /= self.shares.sum()
         self.names.append(name)
@@ -85,8 +86,7 @@ def plain_replay(logits, names=PARTS):
     spreads, agreements, fused = [np.ones(parts)], np.zeros((parts - 1, 2)), []
     factor, alike, margin, confidence = 0.0, 0.5, 1.0, 0.0  # the text's sharpness
     usual_margin = gaussian_margin(classes)
-    shares, just_there = np.array([0.9, *[0.1 / 3] * 3]), np.full((3, classes), 1 / classes)
-    said = [np.ones(classes) / classes] * 20
+    context = Context(classes)
     by_text, by_all = PlainNames(classes), PlainNames(classes)
     habits = np.array([{"text": 0.0, "prototype": 0.25, "dynamic": 0.5}.get(name, 1.0) for name in names])[:, None]
     for n in range(images):
@@ -97,20 +97,13 @@ def plain_replay(logits, names=PARTS):
         unbiased = logs - habits * (sums + 20 * usual) / (weight + 20)
         beyond = agreements - 1 / classes
         trusts = np.clip(2 * beyond[:, 0] / np.maximum(beyond[:, 1], 1e-6) - 1, 0, 1)
-        held = plain_held(shares, by_text, by_all)
+        held = plain_held(context.shares, by_text, by_all)
         share, fully = (np.array([0.5, *(trusts * n / (n + 20) * counted)]) for counted in (held, 1))
         spread = np.mean(spreads, axis=0)
         product, in_full = ((s / s.sum() * np.sqrt(spread[0] / spread)) @ unbiased for s in (share, fully))
         result, of_all = (softmax(each + (np.exp(factor) - 1) * logs[0]) for each in (product, in_full))
-        usual_class = np.mean(said, axis=0)
-        expected = shares[0] + shares[1:] @ (just_there / usual_class)
-        fused.append(softmax(np.log(result) + np.log(expected) / 1.5))
-        sharper = result**1.5 / (result**1.5).sum()
-        foretold = shares * [1, *((just_there / usual_class) @ sharper)]
-        shares = np.maximum(shares + (foretold / foretold.sum() - shares) * max(0.01, 1 / (n + 20)), 0.002)
-        shares /= shares.sum()
-        said.append(sharper * expected / (sharper @ expected))
-        just_there += (said[-1] - just_there) / np.minimum([2, 8, 32], n + 2)[:, None]
+        fused.append(softmax(np.log(result) + np.log(context.expected()) / 1.5))
+        context.learn(softmax(1.5 * np.exp(factor) * logs[0]))
         by_text.learn(logs[0].argmax())
         by_all.learn(of_all.argmax())
         mean = unbiased @ result

@@ -12,7 +12,7 @@ from trimtab import Guard, Stream, Task, TrimtabError
 from trimtab.engine import state_io
 from trimtab.engine.equations import softmax
 from trimtab.engine.state_io import VERSION, read_state
-from trimtab.engine.state_upgrades import GONE, ITEMS, LIES, NEW, NEW_OF_METHOD, SHRUNK
+from trimtab.engine.state_upgrades import ANEW, GONE, ITEMS, LIES, NEW, NEW_OF_METHOD, SHRUNK
 from trimtab.methods.keel import ASKED, FOR_TEXT, SEEN
 from trimtab.serve import Request, StreamSettings, Tenant
 
@@ -29,6 +29,7 @@ WRITTEN_BY = {
     7: "a36119e",
     8: "03da0c7",
     9: "f66df5c",
+    10: "0f825cb",
 }  # commits
 
 
@@ -125,6 +126,7 @@ def test_an_older_state_answers_as_surely_as_one_that_was_never_saved(name, tmp_
         *((7, name) for name in ("mcp-guard", "keel-guard", "tda-guard")),
         *((8, name) for name in ("mcp-guard", "keel-guard", "tda-guard")),
         *((9, name) for name in ("mcp-guard", "keel-guard", "tda-guard")),
+        *((10, name) for name in ("mcp-guard", "keel-guard", "tda-guard")),
     ],
 )
 def test_a_state_of_a_later_format_keeps_all_that_streams_still_learn(version, name, tmp_path):
@@ -133,7 +135,9 @@ def test_a_state_of_a_later_format_keeps_all_that_streams_still_learn(version, n
     assert saved.version == version
     assert (stream.seen, stream.note, stream.guard) == (40, {"from": WRITTEN_BY[version]}, Guard())
     live = stream.arrays()
-    for array_name in saved.arrays.keys() - GONE:
+    begins = Stream(stream.method, TASK, stream.guard).arrays()
+    assert all(np.array_equal(live[each], begins[each]) for each in ANEW & live.keys())
+    for array_name in saved.arrays.keys() - GONE - ANEW:
         array = saved.arrays[array_name]
         kept = array[..., :-1] if version < 5 and array_name.endswith(SHRUNK) else array
         now = live[array_name]

@@ -22,7 +22,7 @@ from trimtab.files import refuse_special, write_whole
 from trimtab.task import Task
 
 FORMAT = "trimtab-state"
-VERSION = 10
+VERSION = 11
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,9 @@
 What a stream had learned stays as it is. What streams learn besides since then begins as in a new stream (`NEW`), or as
 what the state shows of it (`GROWN`): a mean over many images that began at nothing would need hundreds to recover.
 A snapshot that a guard keeps (`good.*`) holds the same arrays; it was a single one, and is now the first of a ring.
-What streams no longer keep (`GONE`, `SHRUNK`) is left out. Items lay slot by slot; now slots know where their items lie
-(`LIES`). Nothing else is mended: what differs otherwise is refused.
+What means something else by now (`ANEW`) begins anew. What streams no longer keep (`GONE`, `SHRUNK`) is left out. Items
+lay slot by slot; now slots know where their items lie (`LIES`). Nothing else is mended: what differs otherwise is
+refused.
 """
 
 from typing import Any
@@ -16,12 +17,16 @@ from trimtab.engine.arrays import Arrays
 from trimtab.engine.equations import softmax
 from trimtab.task import Task
 
-BEFORE = (2, 3, 4, 5, 6, 7, 8, 9)  # the formats that are read beside the present one
+BEFORE = (2, 3, 4, 5, 6, 7, 8, 9, 10)  # the formats that are read beside the present one
 
+# What was just there (fusion/context.py): up to format 10 it was what all parts said, and knew no run of one class.
+ANEW = {
+    f"{owner}context_{name}"
+    for owner in ("fusion.", "guard.runs.text.", "guard.runs.answers.")
+    for name in ("sums", "recent", "shares")
+}
 NEW = {
-    "fusion.context_sums",  # what was just there (fusion/context.py)
-    "fusion.context_recent",
-    "fusion.context_shares",
+    *ANEW,
     *(f"fusion.names_{name}" for name in ("usual", "lately", "counts", "shares", "figures")),  # fusion/foretelling.py
     "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
     *(f"state.{owner}halves.{name}" for owner in ("", "mcp.") for name in ("habits", "figures")),  # engine/halves.py
@@ -29,7 +34,6 @@ NEW = {
         f"state.{owner}temper.level_{name}" for owner in ("", "mcp.") for name in ("sums", "gains", "offsets", "share")
     ),
     "guard.taken_back",  # which answers were the text's (guard/watch.py): none
-    *(f"guard.runs.{who}.context_{name}" for who in ("text", "answers") for name in ("sums", "recent", "shares")),
     "guard.runs.scale",  # whether classes come in runs (guard/runs.py)
 }
 GONE = {"guard.runs.recent", "guard.runs.usual", "guard.runs.figures"}  # the same question, asked in another way
@@ -77,7 +81,7 @@ def upgraded_arrays(method: str, task: Task, saved: Arrays, start: Arrays) -> Ar
     for name, live in start.items():
         plain = name.removeprefix(GOOD)
         begins: NDArray[Any] = np.broadcast_to(start.get(plain, live), live.shape)
-        if name not in saved:
+        if name not in saved or plain in ANEW:
             if plain in new:
                 found[name] = begins
             continue

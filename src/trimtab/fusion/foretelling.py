@@ -54,7 +54,7 @@ class Foretelling:
         self.usual = np.full((2, classes if ordered else 0), WARM_UP / classes)  # how often each class was named
         self.lately = np.zeros((2, LAST if ordered else 0), np.int64)
         self.counts = np.zeros(2, np.int64)  # of names; the next one is kept at the place SINCE_CUT, modulo LAST
-        self.shares = np.tile(first_shares(ordered=ordered), (2, 1))
+        self.shares = np.tile(first_shares(len(HORIZONS) if ordered else 0), (2, 1))
         self.figures = np.zeros(3)
 
     def arrays(self) -> Arrays:
@@ -106,7 +106,7 @@ def learn_names(
             own = shares[who]
             foretold = own[0] + (own[1] * short + own[2] * middle + own[3] * long) * unit
             figures[who] += (np.log(foretold) - figures[who]) * newest
-            learn_shares(own, short * unit, middle * unit, long * unit, before)
+            learn_shares(own, (short * unit, middle * unit, long * unit), before)
         usual[who, name] += 1
         lately[who, since % LAST] = name
     counts += 1

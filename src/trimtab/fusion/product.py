@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
-from trimtab.engine.kernels import VECTORIZE, best_of, confidence_of, log, softmax_in_place
+from trimtab.engine.kernels import VECTORIZE, best_of, confidence_of, exp, highest_of, log, softmax_in_place
 from trimtab.fusion import loops
 from trimtab.fusion.context import expect, learn_context
 from trimtab.fusion.foretelling import IN_ALL, Names, held_counts, learn_names
 from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, learn_sharpness
 
-POWER = 1.5  # answers are this much surer when they meet what is expected, or a long run could drown what comes next
+POWER = 1.5  # what is said is this much surer when it meets what is expected, or a long run could drown what comes next
 LEAST = np.float32(1e-30)  # probabilities below are taken as this: their logarithms would drown the others
 
 
@@ -72,6 +72,18 @@ def _learn_names(learned: Learned, text: Array, product: Array) -> None:
 def _sharper(learned: Learned) -> np.float32:
     """What a strong text adds to its force."""
     return np.float32(np.exp(learned.sharpness[LOG_FACTOR]) - 1)
+
+
+@njit(fastmath=VECTORIZE, nogil=True)
+def _hear_text(logits: Array, sharper: np.float32, heard: Array, said: Doubles) -> None:
+    """Write (C,), twice: what the text says to the context, in the unit of its best class. No memory has a part in it:
+    one that calls a new class by an old name would make a run of the old one.
+    """
+    highest, factor = highest_of(logits), np.float32(POWER) * (np.float32(1) + sharper)
+    for c in range(len(heard)):
+        heard[c] = exp(factor * (logits[c] - highest))
+    for c in range(len(said)):
+        said[c] = heard[c]
 
 
 @njit(fastmath=VECTORIZE, nogil=True)
@@ -167,7 +179,7 @@ def walk(
     logs = np.empty((len(parts), classes), np.float32)  # of one image: it stays in the processor's cache
     unbiased, fused = np.empty_like(logs), np.empty_like(answers[0])
     weighed, product = np.empty_like(fused), np.empty_like(fused)
-    said, expected = np.empty(classes), np.ones(classes)
+    heard, said, expected = np.empty_like(fused), np.empty(classes), np.ones(classes)
     for row in range(images):
         held = held_now(learned)
         trusted = loops.trusts(learned.agreement, classes)
@@ -185,8 +197,7 @@ def walk(
         if not learned_from[row]:
             continue
         if len(learned.recent):
-            for c in range(len(said)):
-                said[c] = fused[c] * np.sqrt(fused[c])  # to the power of POWER
+            _hear_text(logs[0], _sharper(learned), heard, said)
             learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
             if held < 1:
                 _as_if_held(weighed, fully, _sharper(learned), logs, unbiased, product)
