@@ -7,7 +7,7 @@ import oracle.context
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab import MCP, Keel, Stream, Task
 from trimtab.fusion.auto import AutoWeights
-from trimtab.fusion.context import Context, expect, learn_context
+from trimtab.fusion.context import Context, expect, find_usual, learn_context
 from trimtab.fusion.foretelling import ALL, TEXT
 
 
@@ -37,13 +37,16 @@ def in_runs(labels, length, seed=0):
 def test_the_context_is_that_of_its_equations(length):
     classes, random = 7, np.random.default_rng(length)
     labels = np.repeat(random.integers(classes, size=400 // length), length)
-    context, plainly, expected = Context(classes), oracle.context.Context(classes), np.ones(classes)
+    context, plainly = Context(classes), oracle.context.Context(classes)
+    usual, expected = np.empty(classes), np.empty(classes)
     for seen, label in enumerate(labels):
         said = random.random(classes) ** 2 + (np.arange(classes) == label) * random.random()
-        expect(context.sums, context.recent, context.shares, expected)
-        np.testing.assert_allclose(expected, plainly.expected(), rtol=1e-9)
-        learn_context(context.sums, context.recent, context.shares, expected, 3.7 * said, float(seen))
-        plainly.learn(said)
+        known = min(seen / 200, 1.0)
+        find_usual(context.sums, known, usual)
+        expect(usual, context.recent, context.shares, expected)
+        np.testing.assert_allclose(expected, plainly.expected(known), rtol=1e-9)
+        learn_context(context.sums, context.recent, context.shares, usual, expected, 3.7 * said, float(seen))
+        plainly.learn(said, known)
     np.testing.assert_allclose(context.shares, plainly.shares, rtol=1e-9)
 
 
@@ -77,6 +80,19 @@ def test_caches_have_no_part_in_what_was_just_there():
         found.append(weights.context)
     for name, array in found[0].arrays().items():
         np.testing.assert_array_equal(array, found[1].arrays()[name])
+
+
+def test_a_second_class_is_not_taken_for_one_that_was_never_named():
+    """After one class alone, a name that it never got is unusual for no other reason."""
+    classes = 5
+    first, second = np.array([3.0, 1.5, -2.0, 0.0, 0.0]), np.array([0.0, 2.6, 2.2, 0.0, 0.0])
+    logits = np.repeat([first, second], 300, axis=0) + np.random.default_rng(0).normal(size=(600, classes))
+    text = (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)).astype(np.float32)
+    even = np.full_like(text, 1 / classes)
+    answers = AutoWeights(("text", "retrieval"), classes).walk({"text": text, "retrieval": even}).argmax(axis=1)
+    right, by_text = ((each == 1)[300:350].mean() for each in (answers, text.argmax(axis=1)))
+    assert by_text < 0.65
+    assert right > by_text
 
 
 @pytest.mark.parametrize("method", [MCP, Keel], ids=["mcp", "keel"])

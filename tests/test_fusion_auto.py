@@ -70,13 +70,17 @@ class PlainNames:
         self.names.append(name)
 
 
+def plain_several(by_text):
+    named = np.bincount(by_text.names, minlength=by_text.classes) if by_text.names else np.ones(by_text.classes)
+    found, count = named[named > 0] / named.sum(), len(by_text.names)
+    entropy = -(found * np.log(found)).sum() / np.log(min(by_text.classes, 10))
+    return ramp((20 + count * entropy) / (20 + count), 0.45, 0.65)
+
+
 def plain_held(shares, by_text, by_all):
     in_runs = ramp(max(1 - shares[0], 1 - by_text.shares[0]), 0.2, 0.4)
     clearer = (max(by_all.clearness, 0) + 0.1) / (max(by_text.clearness, 0) + 0.1)
-    named = np.bincount(by_text.names, minlength=by_text.classes) if by_text.names else np.ones(by_text.classes)
-    found, count = named[named > 0] / named.sum(), len(by_text.names)
-    several = -(found * np.log(found)).sum() / np.log(min(by_text.classes, 10))
-    return (1 - in_runs * (1 - ramp(clearer, 1, 1.3))) * ramp((20 + count * several) / (20 + count), 0.45, 0.65)
+    return (1 - in_runs * (1 - ramp(clearer, 1, 1.3))) * plain_several(by_text)
 
 
 def plain_replay(logits, names=PARTS):
@@ -102,8 +106,9 @@ def plain_replay(logits, names=PARTS):
         spread = np.mean(spreads, axis=0)
         product, in_full = ((s / s.sum() * np.sqrt(spread[0] / spread)) @ unbiased for s in (share, fully))
         result, of_all = (softmax(each + (np.exp(factor) - 1) * logs[0]) for each in (product, in_full))
-        fused.append(softmax(np.log(result) + np.log(context.expected()) / 1.5))
-        context.learn(softmax(1.5 * np.exp(factor) * logs[0]))
+        several = plain_several(by_text)
+        fused.append(softmax(np.log(result) + np.log(context.expected(several)) / 1.5))
+        context.learn(softmax(1.5 * np.exp(factor) * logs[0]), several)
         by_text.learn(logs[0].argmax())
         by_all.learn(of_all.argmax())
         mean = unbiased @ result

@@ -1,16 +1,17 @@
 """What was just there is likely to be there still: images come in runs, and a stream that has runs shows it.
 
-A camera looks at one thing for a while, a folder holds one album after the other. Four things say what may come next:
+A camera looks at one thing for a while, a folder holds one album after the other. Four things say what comes next:
 
 * three running means of what was believed of the images, over the last 2, 8 and 32 or so, which fit a few classes that
   take turns;
-* the class of the run, if it is a run of one class: what the images say, one after the other, adds up,
+* and which class the run is of, if it is a run of one class: what the images say, one after the other, adds up,
 
-      run_c <- run_c (1 + said_c / usual_c) / 2,   made to sum to 1,
+      run_c <- run_c (1 + said_c / usual_c) / 2,   made to sum to 1 together with what stands for no run.
 
-  and a run ends with every 32nd image or so. An image halves a class at the most, so that no single one ends a run.
+  An image halves a class at the most, so that no single one ends a run. Every 32nd image or so one does, and with even
+  odds another begins. Where there is none, the next image comes as usual.
 
-The mean of all that was said is what is usual. With the share w_k of the images that come as the k-th of these
+What is usual is the mean of all that was said. With the share w_k of the images that come as the k-th of these
 foretells, and the rest as usual, a class is to be expected
 
     expected_c = 1 + sum_k w_k (recent_kc / usual_c - 1)
@@ -19,8 +20,10 @@ times as much as usual (Bayes' rule with the next image's prior in the place of 
 how well each foretold what was said next, one step of expectation-maximization per image. In a shuffled stream nothing
 recent foretells better than what is usual: the shares go to nothing, and nothing changes.
 
-What is usual is the mean of what was said as it was said, not as it was believed: a belief that is wrong for a whole
-run would else become usual itself, and then speak against what is right.
+Two things keep what is usual from misleading. It is what was said, not what was believed: a belief that is wrong for a
+whole run would else become usual itself, and then speak against what is right. And while one class was there, nobody
+knows what is usual; so it counts as far as several classes were named (foretelling.py), and for the rest all classes
+are taken to be equally usual.
 
 Where there are runs, caches and memories hold what was there before; how far they count is asked of the runs themselves
 (foretelling.py).
@@ -51,7 +54,8 @@ class Context:
     def __init__(self, classes: int, *, ordered: bool = True) -> None:
         rows = RUN + 1 if ordered else 0
         self.sums = np.full(classes, WARM_UP / classes)  # of all that was said, beginning with what favors no class
-        self.recent = np.tile(self.sums / WARM_UP, (rows, 1))  # the means; and, before the next image, the run's class
+        self.recent = np.tile(self.sums / WARM_UP, (rows, 1))
+        self.recent[RUN:] = 0  # sums to less than 1: the rest stands for no run
         self.shares = first_shares(rows)
 
     def lie_in(self, said: Doubles, shares: Doubles) -> None:
@@ -70,7 +74,7 @@ class Context:
 
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
-        self.recent[:] = self.sums / self.sums.sum()
+        self.recent[:RUN], self.recent[RUN:] = self.sums / self.sums.sum(), 0
 
 
 def first_shares(rows: int) -> Doubles:
@@ -81,22 +85,31 @@ def first_shares(rows: int) -> Doubles:
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def expect(sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles) -> None:
-    """(C,): how many times as much as usual each class is to be expected in the next image."""
-    images, short, middle, long, run = total_of(sums), shares[1], shares[2], shares[3], shares[4]
+def find_usual(sums: Doubles, known: float, usual: Doubles) -> None:
+    """Write (C,): how usual each class is, as far as that is known, 0 to 1."""
+    mean, rest = known / total_of(sums), (1 - known) / len(sums)
+    for c in range(len(usual)):
+        usual[c] = mean * sums[c] + rest
+
+
+@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
+def expect(usual: Doubles, recent: Doubles, shares: Doubles, expected: Doubles) -> None:
+    """Write (C,): how many times as much as usual each class is to be expected in the next image."""
+    short, middle, long, run = shares[1], shares[2], shares[3], shares[4]
+    as_usual = shares[0] + run * (1 - total_of(recent[RUN]))
     for c in range(len(expected)):
         just_there = short * recent[0, c] + middle * recent[1, c] + long * recent[2, c] + run * recent[RUN, c]
-        expected[c] = shares[0] + just_there * images / sums[c]
+        expected[c] = as_usual + just_there / usual[c]
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def learn_context(
-    sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles, said: Doubles, images: float
+    sums: Doubles, recent: Doubles, shares: Doubles, usual: Doubles, expected: Doubles, said: Doubles, images: float
 ) -> None:
     """Take in what is said of the next image after `images`: (C,), in any unit. It is believed as far as `expected`."""
-    longest, (total, foretold) = images + 2.0, _foretold(sums, recent, said)
+    longest, (total, foretold) = images + 2.0, _foretold(usual, recent, said)
     learn_shares(shares, foretold, images)
-    _continue_run(sums, recent[RUN], said, total, foretold[RUN])
+    _continue_run(usual, recent[RUN], said, total, foretold[RUN])
     _take_in(
         sums,
         recent,
@@ -114,18 +127,18 @@ def learn_context(
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _foretold(sums: Doubles, recent: Doubles, said: Doubles) -> tuple[float, tuple[float, float, float, float]]:
+def _foretold(usual: Doubles, recent: Doubles, said: Doubles) -> tuple[float, tuple[float, float, float, float]]:
     """The sum of what is said, and how far each row of what is recent foretold it, over what is usual."""
     total, short, middle, long, run = 0.0, 0.0, 0.0, 0.0, 0.0
-    for c in range(len(sums)):
-        unusual = said[c] / sums[c]
+    for c in range(len(usual)):
+        unusual = said[c] / usual[c]
         total += said[c]
         short += unusual * recent[0, c]
         middle += unusual * recent[1, c]
         long += unusual * recent[2, c]
         run += unusual * recent[RUN, c]
-    unit = total_of(sums) / total
-    return total, (short * unit, middle * unit, long * unit, run * unit)
+    no_run = 1 - total_of(recent[RUN])
+    return total, (short / total, middle / total, long / total, run / total + no_run)
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
@@ -146,12 +159,11 @@ def learn_shares(shares: Doubles, foretold: tuple[float, ...], images: float) ->
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _continue_run(sums: Doubles, run: Doubles, said: Doubles, total: float, foretold: float) -> None:
-    """Let what is said add up, halving a class at the most; then the run goes on or ends with what is usual."""
-    images = total_of(sums)
-    unit, goes_on, ends = images / total, (1 - ENDS) / (1 + foretold), ENDS / images
+def _continue_run(usual: Doubles, run: Doubles, said: Doubles, total: float, foretold: float) -> None:
+    """Let what is said add up, halving a class at the most; then it continues, or ends and another may begin."""
+    unit, continues, begins = 1 / total, (1 - ENDS) / (1 + foretold), ENDS / 2
     for c in range(len(run)):
-        run[c] = goes_on * run[c] * (1 + said[c] * unit / sums[c]) + ends * sums[c]
+        run[c] = continues * run[c] * (1 + said[c] * unit / usual[c]) + begins * usual[c]
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")

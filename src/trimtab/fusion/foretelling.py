@@ -78,11 +78,17 @@ def held_counts(context_shares: Doubles, shares: Doubles, figures: Doubles, name
     in_runs = 1 - min(context_shares[0], shares[TEXT, 0])
     clearer = (max(figures[ALL], 0.0) + BY_CHANCE) / (max(figures[TEXT], 0.0) + BY_CHANCE)
     as_runs_show = 1 - ramp(in_runs, *RUNS) * (1 - ramp(clearer, *CLEARER))
-    return as_runs_show * ramp(_several(figures[SPREAD], named, classes), *SEVERAL)
+    return as_runs_show * several_named(figures, named, classes)
 
 
 @njit(nogil=True)
-def _several(spread: float, named: int, classes: int) -> float:
+def several_named(figures: Doubles, named: int, classes: int) -> float:
+    """How far the text has named several classes, 0 to 1, after so many names."""
+    return ramp(_entropy(figures[SPREAD], named, classes), *SEVERAL)
+
+
+@njit(nogil=True)
+def _entropy(spread: float, named: int, classes: int) -> float:
     """The entropy of the text's names over that of MANY classes; twenty images' worth of 1 before any is named."""
     if named == 0 or classes < 2:
         return 1.0
