@@ -21,6 +21,7 @@ OVER_STORES = {
     "method_study": "FOLDER mcp shuffled 1",
     "answers_study": "FOLDER mcp shuffled",
     "few_labels_study": "FOLDER mcp 2 1",
+    "groups_study": "FOLDER 2,8",
     "names_study": "FOLDER known shuffled",
     "merging": "FOLDER mcp 2 10 1",
     "fusion_study": "FOLDER results.jsonl",
