@@ -95,6 +95,19 @@ def test_a_second_class_is_not_taken_for_one_that_was_never_named():
     assert right > by_text
 
 
+def test_a_text_that_names_one_class_is_no_run():
+    """Shuffled images, most of which get one name: as nothing unusual is foretold, nothing comes in runs."""
+    labels = np.random.default_rng(0).integers(6, size=500)
+    text = faintly(labels, 6, lead=1.0)
+    text[:, 0] *= 6
+    text /= text.sum(axis=1, keepdims=True)
+    weights = AutoWeights(("text", "retrieval"), 6)
+    answers = weights.walk({"text": text, "retrieval": np.full_like(text, 1 / 6)})
+    assert (text.argmax(axis=1) == 0).mean() > 0.85
+    assert weights.report()["context"] < 0.4
+    assert (answers.argmax(axis=1) == 0).mean() < (text.argmax(axis=1) == 0).mean() + 0.05
+
+
 @pytest.mark.parametrize("method", [MCP, Keel], ids=["mcp", "keel"])
 def test_runs_are_noticed_and_used_and_no_order_is_left_alone(images, method):
     task, features, labels = images

@@ -25,7 +25,8 @@ class Context:
         """Take in what is said of the next image (C,)."""
         said, rows, seen = said / said.sum(), self._foretelling(known), len(self.said) - 20
         expected, ratio = self.expected(known), said / rows[0]
-        foretold = self.shares * [row @ ratio for row in rows]
+        by_mean = self._foretelling(1.0)
+        foretold = self.shares * [row @ (said / by_mean[0]) for row in by_mean]
         moved = (foretold / foretold.sum() - self.shares) * max(1 / 50, 1 / (seen + 20))
         self.shares = np.maximum(self.shares + moved, 0.002)
         self.shares /= self.shares.sum()

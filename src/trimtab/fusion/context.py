@@ -21,9 +21,10 @@ how well each foretold what was said next, one step of expectation-maximization 
 recent foretells better than what is usual: the shares go to nothing, and nothing changes.
 
 Two things keep what is usual from misleading. It is what was said, not what was believed: a belief that is wrong for a
-whole run would else become usual itself, and then speak against what is right. And while one class was there, nobody
-knows what is usual; so it counts as far as several classes were named (foretelling.py), and for the rest all classes
-are taken to be equally usual.
+whole run would else become usual itself, and then speak against what is right. And while one class was there, what was
+said of it is not what is usual: a name that it never got would seem unusual for no other reason. So for what to expect,
+the mean counts as far as several classes were named (foretelling.py), and for the rest all classes are taken to be
+equally usual. Shares are learned by the mean as it is: one that a text has for all images alike is no run.
 
 Where there are runs, caches and memories hold what was there before; how far they count is asked of the runs themselves
 (foretelling.py).
@@ -107,9 +108,9 @@ def learn_context(
     sums: Doubles, recent: Doubles, shares: Doubles, usual: Doubles, expected: Doubles, said: Doubles, images: float
 ) -> None:
     """Take in what is said of the next image after `images`: (C,), in any unit. It is believed as far as `expected`."""
-    longest, (total, foretold) = images + 2.0, _foretold(usual, recent, said)
+    longest, (total, foretold, by_run) = images + 2.0, _foretold(sums, usual, recent, said)
     learn_shares(shares, foretold, images)
-    _continue_run(usual, recent[RUN], said, total, foretold[RUN])
+    _continue_run(usual, recent[RUN], said, total, by_run)
     _take_in(
         sums,
         recent,
@@ -127,18 +128,23 @@ def learn_context(
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _foretold(usual: Doubles, recent: Doubles, said: Doubles) -> tuple[float, tuple[float, float, float, float]]:
-    """The sum of what is said, and how far each row of what is recent foretold it, over what is usual."""
-    total, short, middle, long, run = 0.0, 0.0, 0.0, 0.0, 0.0
-    for c in range(len(usual)):
-        unusual = said[c] / usual[c]
+def _foretold(
+    sums: Doubles, usual: Doubles, recent: Doubles, said: Doubles
+) -> tuple[float, tuple[float, float, float, float], float]:
+    """The sum of what is said; how far each row of what is recent foretold it, over the mean of all; and how far the
+    run did, over what is usual.
+    """
+    total, short, middle, long, run, by_run = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for c in range(len(sums)):
+        over_mean = said[c] / sums[c]
         total += said[c]
-        short += unusual * recent[0, c]
-        middle += unusual * recent[1, c]
-        long += unusual * recent[2, c]
-        run += unusual * recent[RUN, c]
-    no_run = 1 - total_of(recent[RUN])
-    return total, (short / total, middle / total, long / total, run / total + no_run)
+        short += over_mean * recent[0, c]
+        middle += over_mean * recent[1, c]
+        long += over_mean * recent[2, c]
+        run += over_mean * recent[RUN, c]
+        by_run += said[c] / usual[c] * recent[RUN, c]
+    unit, no_run = total_of(sums) / total, 1 - total_of(recent[RUN])
+    return total, (short * unit, middle * unit, long * unit, run * unit + no_run), by_run / total + no_run
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
@@ -159,9 +165,9 @@ def learn_shares(shares: Doubles, foretold: tuple[float, ...], images: float) ->
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _continue_run(usual: Doubles, run: Doubles, said: Doubles, total: float, foretold: float) -> None:
+def _continue_run(usual: Doubles, run: Doubles, said: Doubles, total: float, by_run: float) -> None:
     """Let what is said add up, halving a class at the most; then it continues, or ends and another may begin."""
-    unit, continues, begins = 1 / total, (1 - ENDS) / (1 + foretold), ENDS / 2
+    unit, continues, begins = 1 / total, (1 - ENDS) / (1 + by_run), ENDS / 2
     for c in range(len(run)):
         run[c] = continues * run[c] * (1 + said[c] * unit / usual[c]) + begins * usual[c]
 
