@@ -64,7 +64,7 @@ class PlainNames:
             lately = [np.mean(np.array(self.names[-horizon:]) == name) for horizon in (2, 8, 32)]
             foretold = self.shares * [1, *(np.array(lately) / usual)]
             self.clearness += (np.log(foretold.sum()) - self.clearness) * max(1 / 300, 1 / (count + 20))
-            moved = (foretold / foretold.sum() - self.shares) * max(0.02, 1 / (count + 20))
+            moved = (foretold / foretold.sum() - self.shares) * max(0.01, 1 / (count + 20))
             self.shares = np.maximum(self.shares + moved, 0.002)
             self.shares /= self.shares.sum()
         self.names.append(name)

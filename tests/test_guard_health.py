@@ -205,7 +205,7 @@ def test_an_answer_that_is_taken_back_is_the_texts_and_says_so(cones):
         plain.step(image)
         stream.step(image)
     for said in (stream.watch.runs.text, stream.watch.runs.answers):  # as if it had shown this class alone lately
-        said.recent[:], said.shares[:] = 1e-6, (0.01, *(4 * [0.2475]))
+        said.recent[:], said.shares[:] = 1e-6, (0.01, 0.33, 0.33, 0.33)
         said.recent[:, text[position]] = 1
     cut = stream.copy()
     cut.cut()

@@ -19,8 +19,9 @@ from trimtab.task import Task
 
 BEFORE = (2, 3, 4, 5, 6, 7, 8, 9, 10)  # the formats that are read beside the present one
 
-# What was just there (fusion/context.py): up to format 10 it was what all parts said, and knew no run of one class.
-ANEW = {
+# What was just there (fusion/context.py): up to format 10 it was what all parts said, and is what the text says.
+ANEW = {"fusion.context_sums", "fusion.context_recent", "fusion.context_shares"}
+NEW = {
     f"{owner}context_{name}"
     for owner in ("fusion.", "guard.runs.text.", "guard.runs.answers.")
     for name in ("sums", "recent", "shares")
@@ -34,6 +35,7 @@ NEW = {
         f"state.{owner}temper.level_{name}" for owner in ("", "mcp.") for name in ("sums", "gains", "offsets", "share")
     ),
     "guard.taken_back",  # which answers were the text's (guard/watch.py): none
+    *(f"guard.runs.{who}.context_{name}" for who in ("text", "answers") for name in ("sums", "recent", "shares")),
     "guard.runs.scale",  # whether classes come in runs (guard/runs.py)
 }
 GONE = {"guard.runs.recent", "guard.runs.usual", "guard.runs.figures"}  # the same question, asked in another way

@@ -9,7 +9,8 @@ for any number of parts of which the first is the text's prediction:
 * trust: a part counts as far as its favorite class is probable to the part before it, compared with how probable
   that finds a class drawn from itself; both over the last images only, so that a bank gone wrong is noticed;
 * sharpness: a text that shows itself to be strong speaks louder (sharpness.py);
-* context: what was just there is expected again, as far as the stream has shown to come in runs (context.py);
+* context: what the text has just been saying is expected again, as far as it has shown that images come in runs
+  (context.py);
 * held: parts that hold images count as far as the text has named several classes, and in runs as far as they show the
   runs more clearly than the text does (foretelling.py).
 
@@ -45,7 +46,7 @@ class AutoWeights:
 
     Combining costs a few passes over the C classes; what is learned of P parts takes (P + 1) C + 3 P + 3 numbers. The
     parts named in `weighed` come weighed by their method already; where images come in runs, they count less, as all do
-    that hold images. Where the order may say something (`ordered`), the context takes (K + 1) C more for K horizons.
+    that hold images. Where the order may say something (`ordered`), the context and names take 5 C more.
     """
 
     def __init__(

@@ -1,30 +1,21 @@
 """What was just there is likely to be there still: images come in runs, and a stream that has runs shows it.
 
-A camera looks at one thing for a while, a folder holds one album after the other. Four things say what comes next:
-
-* three running means of what was believed of the images, over the last 2, 8 and 32 or so, which fit a few classes that
-  take turns;
-* and which class the run is of, if it is a run of one class: what the images say, one after the other, adds up,
-
-      run_c <- run_c (1 + said_c / usual_c) / 2,   made to sum to 1 together with what stands for no run.
-
-  An image halves a class at the most, so that no single one ends a run. Every 32nd image or so one does, and with even
-  odds another begins. Where there is none, the next image comes as usual.
-
-What is usual is the mean of all that was said. With the share w_k of the images that come as the k-th of these
-foretells, and the rest as usual, a class is to be expected
+A camera looks at one thing for a while, a folder holds one album after the other. Three running means of what was
+believed of the images, over the last 2, 8 and 32 or so, say what was just there; the mean of all that was said tells
+what is usual. With the share w_k of the images that come as the k-th of them foretells, and the rest as usual, a class
+is to be expected
 
     expected_c = 1 + sum_k w_k (recent_kc / usual_c - 1)
 
 times as much as usual (Bayes' rule with the next image's prior in the place of the stream's). The shares are learned by
-how well each foretold what was said next, one step of expectation-maximization per image. In a shuffled stream nothing
-recent foretells better than what is usual: the shares go to nothing, and nothing changes.
+how well each mean foretold what was said next, one step of expectation-maximization per image. In a shuffled stream
+nothing recent foretells better than what is usual: the shares go to nothing, and nothing changes.
 
 Two things keep what is usual from misleading. It is what was said, not what was believed: a belief that is wrong for a
 whole run would else become usual itself, and then speak against what is right. And while one class was there, what was
 said of it is not what is usual: a name that it never got would seem unusual for no other reason. So for what to expect,
 the mean counts as far as several classes were named (foretelling.py), and for the rest all classes are taken to be
-equally usual. Shares are learned by the mean as it is: one that a text has for all images alike is no run.
+equally usual. Shares are learned by the mean as it is: what a text says of all images alike is no run.
 
 Where there are runs, caches and memories hold what was there before; how far they count is asked of the runs themselves
 (foretelling.py).
@@ -41,23 +32,20 @@ from trimtab.engine.kernels import VECTORIZE
 from trimtab.fusion.loops import total_of
 
 HORIZONS = np.array([2.0, 8.0, 32.0])  # images that each mean speaks of
-RUN = len(HORIZONS)  # the row of what is recent that says which class the run is of
-ENDS = 1 / 32  # share of the images with which a run ends
 FIRST_SHARE = 0.1  # of all horizons together, before anything is known
 LEAST_SHARE = 0.002  # so that a share can grow again
 LEAST = 1e-30  # what is said of a class: halved a thousand times, nothing at all would be slow to compute with
-WINDOW, WARM_UP = 50.0, 20.0  # images that the shares speak of; images' worth of caution at the start
+WINDOW, WARM_UP = 100.0, 20.0  # images that the shares speak of; images' worth of caution at the start
 
 
 class Context:
-    """What a stream remembers of its last images: (K + 1) C + K + 1 numbers, K = 4; without an order, C + 1."""
+    """What a stream remembers of its last images: (K + 1) C + K + 1 numbers for K horizons; K = 0: nothing."""
 
     def __init__(self, classes: int, *, ordered: bool = True) -> None:
-        rows = RUN + 1 if ordered else 0
+        horizons = len(HORIZONS) if ordered else 0
         self.sums = np.full(classes, WARM_UP / classes)  # of all that was said, beginning with what favors no class
-        self.recent = np.tile(self.sums / WARM_UP, (rows, 1))
-        self.recent[RUN:] = 0  # sums to less than 1: the rest stands for no run
-        self.shares = first_shares(rows)
+        self.recent = np.tile(self.sums / WARM_UP, (horizons, 1))
+        self.shares = first_shares(ordered=ordered)
 
     def lie_in(self, said: Doubles, shares: Doubles) -> None:
         """Keep everything in arrays of somebody's own, (K + 1, C) and (K + 1,), from now on."""
@@ -75,42 +63,37 @@ class Context:
 
     def cut(self) -> None:
         """What comes next has nothing to do with what came before."""
-        self.recent[:RUN], self.recent[RUN:] = self.sums / self.sums.sum(), 0
+        self.recent[:] = self.sums / self.sums.sum()
 
 
-def first_shares(rows: int) -> Doubles:
-    """(K + 1,): of images that come as usual, and as each of K rows foretells, before anything is known."""
-    shares = np.full(rows + 1, FIRST_SHARE / max(rows, 1))
+def first_shares(*, ordered: bool) -> Doubles:
+    """(K + 1,): of images that come as usual, and as each mean foretells, before anything is known; K = 0: no order."""
+    horizons = len(HORIZONS) if ordered else 0
+    shares = np.full(horizons + 1, FIRST_SHARE / max(horizons, 1))
     shares[0] = 1 - shares[1:].sum()
     return shares
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def find_usual(sums: Doubles, known: float, usual: Doubles) -> None:
-    """Write (C,): how usual each class is, as far as that is known, 0 to 1."""
-    mean, rest = known / total_of(sums), (1 - known) / len(sums)
-    for c in range(len(usual)):
-        usual[c] = mean * sums[c] + rest
-
-
-@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def expect(usual: Doubles, recent: Doubles, shares: Doubles, expected: Doubles) -> None:
-    """Write (C,): how many times as much as usual each class is to be expected in the next image."""
-    short, middle, long, run = shares[1], shares[2], shares[3], shares[4]
-    as_usual = shares[0] + run * (1 - total_of(recent[RUN]))
+def expect(sums: Doubles, recent: Doubles, shares: Doubles, known: float, expected: Doubles) -> None:
+    """Write (C,): how many times as much as usual each class is to be expected in the next image; `known`, 0 to 1, is
+    how far the mean of all says what is usual.
+    """
+    mean, even = known / total_of(sums), (1 - known) / len(sums)
+    short, middle, long = shares[1], shares[2], shares[3]
     for c in range(len(expected)):
-        just_there = short * recent[0, c] + middle * recent[1, c] + long * recent[2, c] + run * recent[RUN, c]
-        expected[c] = as_usual + just_there / usual[c]
+        just_there = short * recent[0, c] + middle * recent[1, c] + long * recent[2, c]
+        expected[c] = shares[0] + just_there / (mean * sums[c] + even)
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
 def learn_context(
-    sums: Doubles, recent: Doubles, shares: Doubles, usual: Doubles, expected: Doubles, said: Doubles, images: float
+    sums: Doubles, recent: Doubles, shares: Doubles, expected: Doubles, said: Doubles, images: float
 ) -> None:
     """Take in what is said of the next image after `images`: (C,), in any unit. It is believed as far as `expected`."""
-    longest, (total, foretold, by_run) = images + 2.0, _foretold(sums, usual, recent, said)
-    learn_shares(shares, foretold, images)
-    _continue_run(usual, recent[RUN], said, total, by_run)
+    usual, longest = total_of(sums), images + 2.0
+    total, short, middle, long = _foretold(sums, recent, said)
+    learn_shares(shares, short * usual / total, middle * usual / total, long * usual / total, images)
     _take_in(
         sums,
         recent,
@@ -128,48 +111,30 @@ def learn_context(
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _foretold(
-    sums: Doubles, usual: Doubles, recent: Doubles, said: Doubles
-) -> tuple[float, tuple[float, float, float, float], float]:
-    """The sum of what is said; how far each row of what is recent foretold it, over the mean of all; and how far the
-    run did, over what is usual.
-    """
-    total, short, middle, long, run, by_run = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+def _foretold(sums: Doubles, recent: Doubles, said: Doubles) -> tuple[float, float, float, float]:
+    """The sum of what is said, and how far each mean foretold it, over what is usual."""
+    total, short, middle, long = 0.0, 0.0, 0.0, 0.0
     for c in range(len(sums)):
-        over_mean = said[c] / sums[c]
+        unusual = said[c] / sums[c]
         total += said[c]
-        short += over_mean * recent[0, c]
-        middle += over_mean * recent[1, c]
-        long += over_mean * recent[2, c]
-        run += over_mean * recent[RUN, c]
-        by_run += said[c] / usual[c] * recent[RUN, c]
-    unit, no_run = total_of(sums) / total, 1 - total_of(recent[RUN])
-    return total, (short * unit, middle * unit, long * unit, run * unit + no_run), by_run / total + no_run
+        short += unusual * recent[0, c]
+        middle += unusual * recent[1, c]
+        long += unusual * recent[2, c]
+    return total, short, middle, long
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def learn_shares(shares: Doubles, foretold: tuple[float, ...], images: float) -> None:
+def learn_shares(shares: Doubles, short: float, middle: float, long: float, images: float) -> None:
     """One step of expectation-maximization; no small arrays, each of which takes as long as a sum over the classes."""
     newest = max(1 / WINDOW, 1 / (images + WARM_UP))
-    all_foretold = shares[0]
-    for row in range(len(foretold)):
-        all_foretold += shares[row + 1] * foretold[row]
-    shares[0] = max(shares[0] + (shares[0] / all_foretold - shares[0]) * newest, LEAST_SHARE)
-    total = shares[0]
-    for row in range(len(foretold)):
-        now = shares[row + 1] * foretold[row] / all_foretold
-        shares[row + 1] = max(shares[row + 1] + (now - shares[row + 1]) * newest, LEAST_SHARE)
-        total += shares[row + 1]
-    for row in range(len(shares)):
-        shares[row] /= total
-
-
-@njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")
-def _continue_run(usual: Doubles, run: Doubles, said: Doubles, total: float, by_run: float) -> None:
-    """Let what is said add up, halving a class at the most; then it continues, or ends and another may begin."""
-    unit, continues, begins = 1 / total, (1 - ENDS) / (1 + by_run), ENDS / 2
-    for c in range(len(run)):
-        run[c] = continues * run[c] * (1 + said[c] * unit / usual[c]) + begins * usual[c]
+    foretold = shares[0], shares[1] * short, shares[2] * middle, shares[3] * long
+    all_foretold, total = foretold[0] + foretold[1] + foretold[2] + foretold[3], 0.0
+    for horizon in range(len(foretold)):
+        now = foretold[horizon] / all_foretold
+        shares[horizon] = max(shares[horizon] + (now - shares[horizon]) * newest, LEAST_SHARE)
+        total += shares[horizon]
+    for horizon in range(len(foretold)):
+        shares[horizon] /= total
 
 
 @njit(fastmath=VECTORIZE, nogil=True, error_model="numpy")

@@ -18,8 +18,8 @@ of all parts it is asked how far the last names foretell the next one,
 where lately_k is the share of a name among the last 2, 8 and 32, usual its share among all, and the weights w_k are
 learned as those of the context (context.py). Whoever names one class whatever the image is foretells nothing. In a run
 what is held counts as far as all parts show it more clearly than the text: not at all where they do not, fully where
-they do by three tenths. A text may show runs that are lost on all parts together; so the share of images in runs is the
-greater of the text's and the context's.
+they do by three tenths. The share of images in runs is the greater of what the text's names show and what the context
+does.
 
 Neither sees names that are wrong in the same way throughout a run.
 """
@@ -54,7 +54,7 @@ class Foretelling:
         self.usual = np.full((2, classes if ordered else 0), WARM_UP / classes)  # how often each class was named
         self.lately = np.zeros((2, LAST if ordered else 0), np.int64)
         self.counts = np.zeros(2, np.int64)  # of names; the next one is kept at the place SINCE_CUT, modulo LAST
-        self.shares = np.tile(first_shares(len(HORIZONS) if ordered else 0), (2, 1))
+        self.shares = np.tile(first_shares(ordered=ordered), (2, 1))
         self.figures = np.zeros(3)
 
     def arrays(self) -> Arrays:
@@ -112,7 +112,7 @@ def learn_names(
             own = shares[who]
             foretold = own[0] + (own[1] * short + own[2] * middle + own[3] * long) * unit
             figures[who] += (np.log(foretold) - figures[who]) * newest
-            learn_shares(own, (short * unit, middle * unit, long * unit), before)
+            learn_shares(own, short * unit, middle * unit, long * unit, before)
         usual[who, name] += 1
         lately[who, since % LAST] = name
     counts += 1

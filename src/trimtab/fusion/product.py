@@ -9,7 +9,7 @@ from trimtab.engine.arrays import Array, Doubles
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, best_of, confidence_of, exp, highest_of, log, softmax_in_place
 from trimtab.fusion import loops
-from trimtab.fusion.context import expect, find_usual, learn_context
+from trimtab.fusion.context import expect, learn_context
 from trimtab.fusion.foretelling import IN_ALL, Names, held_counts, learn_names, several_named
 from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, learn_sharpness
@@ -185,7 +185,7 @@ def walk(
     logs = np.empty((len(parts), classes), np.float32)  # of one image: it stays in the processor's cache
     unbiased, fused = np.empty_like(logs), np.empty_like(answers[0])
     weighed, product = np.empty_like(fused), np.empty_like(fused)
-    heard, said, usual, expected = np.empty_like(fused), np.empty(classes), np.empty(classes), np.ones(classes)
+    heard, said, expected = np.empty_like(fused), np.empty(classes), np.ones(classes)
     for row in range(images):
         held = held_now(learned)
         trusted = loops.trusts(learned.agreement, classes)
@@ -193,8 +193,7 @@ def walk(
         if held < 1:
             force = loops.forces(shares, learned.spread, trusted * held, learned.seen[0])
         if len(learned.recent):
-            find_usual(learned.sums, _several_named(learned), usual)
-            expect(usual, learned.recent, learned.shares, expected)
+            expect(learned.sums, learned.recent, learned.shares, _several_named(learned), expected)
         _logs(parts, row, logs)
         answer = answers[row]
         weighed[:] = answer
@@ -205,7 +204,7 @@ def walk(
             continue
         if len(learned.recent):
             _hear_text(logs[0], _sharper(learned), heard, said)
-            learn_context(learned.sums, learned.recent, learned.shares, usual, expected, said, float(learned.seen[0]))
+            learn_context(learned.sums, learned.recent, learned.shares, expected, said, float(learned.seen[0]))
             if held < 1:
                 _as_if_held(weighed, fully, _sharper(learned), logs, unbiased, product)
             _learn_names(learned, parts[0][row], product if held < 1 else fused)

@@ -25,7 +25,7 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import VECTORIZE, exp
 from trimtab.engine.state import fill
 from trimtab.engine.temper import FIRST_SPREAD, next_log_scale
-from trimtab.fusion.context import RUN, Context, find_usual, learn_context
+from trimtab.fusion.context import Context, learn_context
 from trimtab.fusion.loops import total_of
 
 WEIGHT = 3.0  # of lifts against the method's own log-ratio
@@ -36,7 +36,7 @@ SEEN, LOG_SCALE = range(2)  # places in the array of figures
 # As compiled loops take them, in two arrays, because each costs a step as much as a sum over a hundred classes: of the
 # text's context and of the answers' the sums and the means (2, K + 1, C); the shares of both, and the figures.
 Tables = tuple[Doubles, Doubles]
-Rooms = tuple[Array, Doubles, Doubles, Doubles]  # of C numbers each, for `take_in` to write in; the last are ones
+Rooms = tuple[Array, Doubles, Doubles]  # of C numbers each, for `take_in` to write in; the last are ones
 
 
 class Runs:
@@ -85,7 +85,7 @@ def _parts_of(small: Doubles) -> tuple[Doubles, Doubles, Doubles]:
 @njit(nogil=True)
 def _log_lift(c: int, images: float, sums: Doubles, recent: Doubles, shares: Doubles, in_runs: float) -> float:
     """Of one class, with `images` the total of the sums; 0 to the bit after a cut."""
-    expected = shares[0] + shares[RUN + 1] * (1 - total_of(recent[RUN]))
+    expected = shares[0]
     for horizon in range(len(recent)):
         expected += shares[horizon + 1] * recent[horizon, c] * images / sums[c]
     return float(np.log(np.float32(1 + in_runs * (expected - 1))))
@@ -116,7 +116,7 @@ def _sharper(text: Array, scale: float, figures: Doubles) -> float:
 @njit(fastmath=VECTORIZE, nogil=True)
 def take_in(text: Array, scale: float, answer: Array, named: int, runs: Tables, room: Rooms) -> None:
     """Let an image count for those that come: what the text says of it (C,) logits, and the answer (C,)."""
-    (contexts, small), (ratios, said, usual, as_it_is) = runs, room
+    (contexts, small), (ratios, said, as_it_is) = runs, room
     horizons, figures = contexts.shape[1], small[-2:]
     sharper, highest, total = _sharper(text, scale, figures), text[named], np.float32(0)
     for c in range(len(text)):
@@ -130,6 +130,5 @@ def take_in(text: Array, scale: float, answer: Array, named: int, runs: Tables, 
         for c in range(len(text)):
             said[c] = now[c]
         context, shares = contexts[who], small[who * horizons : (who + 1) * horizons]
-        find_usual(context[0], 1.0, usual)
-        learn_context(context[0], context[1:], shares, usual, as_it_is, said, figures[SEEN])
+        learn_context(context[0], context[1:], shares, as_it_is, said, figures[SEEN])
     figures[SEEN] += 1

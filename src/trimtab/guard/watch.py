@@ -294,7 +294,7 @@ def _hear(
     """
     taken_back, log, events = book[0]["taken_back"], book[0]["log"], book[0]["events"]
     classes, count = answers.shape[1], 0
-    room = np.empty(classes, np.float32), np.empty(classes), np.empty(classes), np.ones(classes)
+    room = np.empty(classes, np.float32), np.empty(classes), np.ones(classes)
     for row in range(len(answers)):
         image = start + row
         text, scale, answer, learned = logits[image], scales[image], answers[row], found[LEARNS, image]
