@@ -9,6 +9,7 @@ from trimtab import MCP, Keel, Stream, Task
 from trimtab.fusion.auto import AutoWeights
 from trimtab.fusion.context import Context, expect, learn_context
 from trimtab.fusion.foretelling import ALL, TEXT
+from trimtab.fusion.loudness import AS_WITHOUT
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +69,28 @@ def test_caches_have_no_part_in_what_was_just_there():
         found.append(weights.context)
     for name, array in found[0].arrays().items():
         np.testing.assert_array_equal(array, found[1].arrays()[name])
+
+
+def test_a_part_that_only_speaks_louder_takes_little_from_what_was_just_there():
+    """A memory that comes weighed and says, louder, what the text says; and one that says nothing changes nothing."""
+    classes = 12
+    labels = np.repeat(np.random.default_rng(2).integers(classes, size=60), 12)
+    text, retrieval = faintly(labels, classes, lead=1.5), faintly(labels, classes, lead=3.0, seed=1)
+    loud = text**4 / (text**4).sum(axis=1, keepdims=True)
+
+    def walked(memory, *, quieter=True):
+        weights = AutoWeights(("text", "retrieval", "memory"), classes, weighed=("memory",))
+        right = 0
+        for said, kept, remembered, label in zip(text, retrieval, memory, labels, strict=True):
+            if not quieter:
+                weights.loudness[AS_WITHOUT] = 0
+            right += weights.step({"text": said, "retrieval": kept, "memory": remembered}).argmax() == label
+        return right / len(labels), np.exp(weights.loudness[AS_WITHOUT])
+
+    assert walked(np.full_like(text, 1 / classes))[1] == pytest.approx(1, abs=1e-6)
+    heard, power = walked(loud)
+    assert power < 0.3
+    assert heard > walked(loud, quieter=False)[0] + 0.04
 
 
 def test_a_second_class_is_not_taken_for_one_that_was_never_named():

@@ -186,7 +186,7 @@ def test_a_ring_of_snapshots_knows_where_its_items_lie(tmp_path):
         lambda header, arrays: arrays.update({"state.temper.figures": np.zeros(2, np.float32)}),
         lambda header, arrays: arrays.update({"guard.health.window": np.zeros((3, 5), np.int64)}),
         lambda header, arrays: arrays.update({"state.caches.bank.features": np.zeros(5, np.float32)}),
-        lambda header, arrays: arrays.update({"fusion.loudness": np.zeros(2)}),
+        lambda header, arrays: arrays.update({"fusion.loudness": np.zeros(3)}),
         lambda header, arrays: arrays.update({"good.taken": np.zeros(1, np.int64)}),
         lambda header, arrays: header.update(version=VERSION, guard=Guard().parameters()),
     ],

@@ -22,11 +22,6 @@ BEFORE = (2, 3, 4, 5, 6, 7, 8, 9, 10)  # the formats that are read beside the pr
 # What was just there (fusion/context.py): up to format 10 it was what all parts said, and is what the text says.
 ANEW = {"fusion.context_sums", "fusion.context_recent", "fusion.context_shares"}
 NEW = {
-    f"{owner}context_{name}"
-    for owner in ("fusion.", "guard.runs.text.", "guard.runs.answers.")
-    for name in ("sums", "recent", "shares")
-}
-NEW = {
     *ANEW,
     *(f"fusion.names_{name}" for name in ("usual", "lately", "counts", "shares", "figures")),  # fusion/foretelling.py
     "fusion.loudness",  # how sure answers should be (fusion/loudness.py)
@@ -56,7 +51,8 @@ DETAILS = "guard.details"  # how far images were from their neighbors (guard/jud
 # half of them are new ones, and as low as can be for those learned, of which none was.
 ALONE = (".admission.window", ".admission.medians")
 RECORD = ".admission.record"
-GROWN = (TEMPER, WINDOW, DETAILS, *ALONE, RECORD)
+LOUDNESS = "fusion.loudness"  # how much louder parts that come weighed make a product (fusion/loudness.py): not at all
+GROWN = (TEMPER, WINDOW, DETAILS, *ALONE, RECORD, LOUDNESS)
 # Arrays that have lost a place at their end: how often retrieval sided with the memory (methods/keel.py).
 SHRUNK = (".reputation.figures",)
 

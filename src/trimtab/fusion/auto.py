@@ -44,7 +44,7 @@ HABITS = {"text": 0.0, "prototype": 0.25, "dynamic": 0.5}
 class AutoWeights:
     """Weighs the parts of a prediction by what the stream shows of them, without labels.
 
-    Combining costs a few passes over the C classes; what is learned of P parts takes (P + 1) C + 3 P + 3 numbers. The
+    Combining costs a few passes over the C classes; what is learned of P parts takes (P + 1) C + 3 P + 4 numbers. The
     parts named in `weighed` come weighed by their method already; where images come in runs, they count less, as all do
     that hold images. Where the order may say something (`ordered`), the context and names take 5 C more.
     """
@@ -133,6 +133,7 @@ class AutoWeights:
             self.habits,
             self._learned,
             self.sharpness.usual_margin,
+            bool(self._weighed),
             marks,
             answers,
         )

@@ -6,6 +6,9 @@ with the encoder; where halves of it are asked, engine/halves.py, these know mor
 raised to a power, the same for all classes, that makes its mean confidence over the last images just that; of the first
 image, its own. What is expected of an image that comes in a run (context.py) is no part of it: answers that meet it are
 surer, and right more often. No label changes, and no label is used.
+
+Parts that come weighed (Keel's memory) make the product louder, and what is expected would count for less in it. So a
+second power is found in the same way: the one at which the product is as sure as without them, where they count fully.
 """
 
 import numpy as np
@@ -19,12 +22,14 @@ SLOPE = 3.0  # a step in log power per difference in confidence: near Newton's
 MOST = 3.0  # the log power's limit, up and down
 HALVINGS = 16  # of the range in which the first is looked for
 
-LOG_POWER = 0  # place in the array of figures
+# Places in the array of figures: of log powers that make the product as sure as it should be, and as without what comes
+# weighed.
+AS_SURE, AS_WITHOUT = range(2)
 
 
 def new_loudness() -> Doubles:
     """Nothing known: the product as it is."""
-    return np.zeros(1)
+    return np.zeros(2)
 
 
 @njit(nogil=True)
@@ -41,9 +46,9 @@ def first_log_power(product: Array, sure: float) -> float:
 
 
 @njit(nogil=True)
-def learn_loudness(figures: Doubles, confidence: float, sure: float, seen: int) -> None:
-    """Take in a product's confidence, of which `sure` should have been the mean; NaN: nobody knows."""
-    if np.isnan(sure):
+def learn_loudness(figures: Doubles, place: int, confidence: float, wanted: float, seen: int) -> None:
+    """Take in a product's confidence at a power, of which the mean should be as wanted; NaN: nobody knows."""
+    if np.isnan(wanted):
         return
-    moved = figures[LOG_POWER] + SLOPE * (sure - confidence) / (min(seen, WINDOW) + WARM_UP)
-    figures[LOG_POWER] = min(max(moved, -MOST), MOST)
+    moved = figures[place] + SLOPE * (wanted - confidence) / (min(seen, WINDOW) + WARM_UP)
+    figures[place] = min(max(moved, -MOST), MOST)

@@ -11,7 +11,7 @@ from trimtab.engine.kernels import VECTORIZE, best_of, confidence_of, exp, highe
 from trimtab.fusion import loops
 from trimtab.fusion.context import expect, learn_context
 from trimtab.fusion.foretelling import IN_ALL, Names, held_counts, learn_names, several_named
-from trimtab.fusion.loudness import LOG_POWER, first_log_power, learn_loudness
+from trimtab.fusion.loudness import AS_SURE, AS_WITHOUT, first_log_power, learn_loudness
 from trimtab.fusion.sharpness import LOG_FACTOR, learn_sharpness
 
 POWER = 1.5  # what is said is this much surer when it meets what is expected, or a long run could drown what comes next
@@ -105,6 +105,15 @@ def _as_if_held(
             product[c] += factor * row[c]
 
 
+class Loudness(NamedTuple):
+    """How sure an image's product is of its best class, and at which power."""
+
+    log_power: float  # that makes it as sure as it should be
+    confidence: float  # at that power
+    without: float  # without what comes weighed; NaN where nobody asks
+    as_without: float  # with it, at the power that should make it as sure as without
+
+
 @njit(fastmath=VECTORIZE, nogil=True)
 def _combine(
     weighed: Array,
@@ -118,26 +127,35 @@ def _combine(
     fused: Array,
     answer: Array,
     sure: float,
-) -> tuple[float, float]:
+    asks_without: bool,
+) -> Loudness:
     """One image's parts and what was expected as one prediction. Written: the parts' logits (P, C), less their means,
     and without their habits; their product (C,), which the stream learns from; and the answer (C,), which also knows
-    the context and is as loud as it should be. Returned: the log power that makes it so, and how probable it makes the
-    product's best class. The context has no part in that: who says how sure answers should be knows of none.
+    the context and is as loud as it should be. The context has no part in how loud that is: who says how sure answers
+    should be knows of none.
     """
     loops.weigh(logs, habits, learned.habit, learned.habit_weight, force, unbiased, fused)
     sharper, counted = _sharper(learned), np.float32(held)
     for c in range(len(fused)):
-        fused[c] += sharper * logs[0, c] + counted * weighed[c]
-    log_power = learned.loudness[LOG_POWER]
+        fused[c] += sharper * logs[0, c]
+    without, as_without = np.nan, np.nan
+    if asks_without:
+        without = confidence_of(fused, np.float32(1))
+    for c in range(len(fused)):
+        fused[c] += counted * weighed[c]
+    quieter = np.exp(held * learned.loudness[AS_WITHOUT])
+    if asks_without:
+        as_without = confidence_of(fused, np.float32(quieter))
+    log_power = learned.loudness[AS_SURE]
     if learned.seen[0] == 0 and not np.isnan(sure):
         log_power = first_log_power(fused, sure)
-    louder = np.float32(np.exp(log_power))
+    louder, context_power = np.float32(np.exp(log_power)), np.float32(POWER * quieter)
     confidence = confidence_of(fused, louder)
     for c in range(len(fused)):
-        answer[c] = louder * (fused[c] + log(np.float32(expected[c])) / np.float32(POWER))
+        answer[c] = louder * (fused[c] + log(np.float32(expected[c])) / context_power)
     softmax_in_place(fused)
     softmax_in_place(answer)
-    return float(log_power), confidence
+    return Loudness(float(log_power), confidence, without, as_without)
 
 
 @njit(nogil=True)
@@ -174,12 +192,14 @@ def walk(
     habits: Doubles,
     learned: Learned,
     usual_margin: float,
+    comes_weighed: bool,
     learned_from: NDArray[np.bool_],
     answers: Array,
 ) -> None:
     """Combine each image of a block and learn from it before the next; `sure` is NaN where nobody knows.
 
-    `answers` (B, C) come as the logarithms of what is weighed already: fresh memory costs as much as a sum.
+    `answers` (B, C) come as the logarithms of what is weighed already, if anything is (`comes_weighed`): fresh memory
+    costs as much as a sum.
     """
     images, classes = answers.shape
     logs = np.empty((len(parts), classes), np.float32)  # of one image: it stays in the processor's cache
@@ -197,8 +217,19 @@ def walk(
         _logs(parts, row, logs)
         answer = answers[row]
         weighed[:] = answer
-        log_power, confidence = _combine(
-            weighed, habits, force, held, learned, expected, logs, unbiased, fused, answer, sure[row]
+        loudness = _combine(
+            weighed,
+            habits,
+            force,
+            held,
+            learned,
+            expected,
+            logs,
+            unbiased,
+            fused,
+            answer,
+            sure[row],
+            comes_weighed and len(learned.recent) > 0,
         )
         if not learned_from[row]:
             continue
@@ -208,6 +239,7 @@ def walk(
             if held < 1:
                 _as_if_held(weighed, fully, _sharper(learned), logs, unbiased, product)
             _learn_names(learned, parts[0][row], product if held < 1 else fused)
-        learned.loudness[LOG_POWER] = log_power
-        learn_loudness(learned.loudness, confidence, sure[row], learned.seen[0])
+        learned.loudness[AS_SURE] = loudness.log_power
+        learn_loudness(learned.loudness, AS_SURE, loudness.confidence, sure[row], learned.seen[0])
+        learn_loudness(learned.loudness, AS_WITHOUT, loudness.as_without, loudness.without, learned.seen[0])
         _learn(parts, row, logs, unbiased, fused, learned, usual_margin)
