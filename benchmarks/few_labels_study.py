@@ -2,19 +2,20 @@
 
     python -m benchmarks.few_labels_study FOLDER METHODS COUNTS DRAWS [STORE ...]
 
-FOLDER as in benchmarks.method_study; COUNTS are numbers of labels with commas between. Each draw has other classes and
-another shuffled order of at most 1,500 of their images. Prints Markdown: zero-shot top-1 in percent and each method's
-difference to it, means over the draws, with the lowest draw in brackets.
+FOLDER and METHODS as in benchmarks.method_study; COUNTS are numbers of labels with commas between. Each draw has other
+classes and another shuffled order of at most 1,500 of their images. Prints Markdown: zero-shot top-1 in percent and
+each method's difference to it, means over the draws, with the lowest draw in brackets.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.command_line import FOLDER, METHODS, STORES, run_study, whole, wholes
+from benchmarks.command_line import FOLDER, STORES, run_study, whole, wholes
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import Arranged
-from benchmarks.method_study import gains
+from benchmarks.method_study import METHODS, gains
+from trimtab.methods import Method
 
 IMAGES = 1500
 
@@ -29,13 +30,13 @@ def drawn(store: Store, labels: int, seed: int) -> Arranged:
     return Arranged(images, task_label[store.labels[images]], store.text[classes])
 
 
-def main(folder: Path, methods: list[str], counts: list[int], draws: int, wanted: list[str]) -> None:
+def main(folder: Path, methods: dict[str, Method], counts: list[int], draws: int, wanted: list[str]) -> None:
     stores = load_stores(folder, wanted)
     print(f"| store | labels | zero-shot | {' | '.join(methods)} |\n|---|---|---|{'---|' * len(methods)}")
     found: dict[int, list[np.ndarray]] = {count: [] for count in counts}
     for store in stores:
         for count in counts:
-            rows = np.array([gains(store, drawn(store, count, seed), methods) for seed in range(draws)])
+            rows = np.array([gains(store, drawn(store, count, seed), list(methods.values())) for seed in range(draws)])
             found[count].append(rows.mean(axis=0))
             print(_row(store.name, count, rows.mean(axis=0), rows.min(axis=0)), flush=True)
     for count, means in found.items():

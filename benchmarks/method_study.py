@@ -3,28 +3,41 @@
     python -m benchmarks.method_study FOLDER METHODS ORDERS SEEDS [STORE ...]
 
 FOLDER holds .npz files as in benchmarks.fusion_study.stores; METHODS and ORDERS are names with commas between, or "all"
-orders. Prints Markdown: zero-shot top-1 in percent, and each method's difference to it, means over the seeds. The
-tables of docs/keel.md were made with it.
+orders. How a method weighs its parts may follow its name: mcp:auto-orderless. Prints Markdown: zero-shot top-1 in
+percent, and each method's difference to it, means over the seeds. The tables of docs/keel.md were made with it.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.command_line import FOLDER, METHODS, STORES, run_study, whole, words
+from benchmarks.command_line import FOLDER, STORES, Argument, run_study, whole, words
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import ORDERS, Arranged, arranged
-from trimtab import Task, make_method
+from trimtab import Task
+from trimtab.methods import Method, make_method
 
 ALL = ["shuffled", "class-sorted", "dirichlet", "long-tailed", "few-classes", "open-set"]  # of any store
 
 
-def gains(store: Store, stream: Arranged, methods: list[str]) -> list[float]:
+def made(words: str) -> dict[str, Method]:
+    """The methods of some names with commas between, each with what may follow it."""
+    methods = {}
+    for word in words.split(","):
+        name, _, fusion = word.partition(":")
+        methods[word] = make_method(name, **({"fusion": fusion} if fusion else {}))
+    return methods
+
+
+METHODS = Argument("METHODS", made)
+
+
+def gains(store: Store, stream: Arranged, methods: list[Method]) -> list[float]:
     """Zero-shot accuracy in percent, and what each method adds."""
     task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
     features = store.features[stream.indices]
     text = stream.accuracy(features[:, 0] @ stream.text.T)
-    runs = (make_method(name).start(task).run(features, keep_parts=False).probabilities for name in methods)
+    runs = (method.start(task).run(features, keep_parts=False).probabilities for method in methods)
     return [text, *(stream.accuracy(run) - text for run in runs)]
 
 
@@ -32,14 +45,15 @@ def row(name: str, order: str, cells: np.ndarray) -> str:
     return f"| {name} | {order} | {cells[0]:.1f} | " + " | ".join(f"{cell:+.1f}" for cell in cells[1:]) + " |"
 
 
-def main(folder: Path, methods: list[str], orders: list[str], seeds: int, wanted: list[str]) -> None:
+def main(folder: Path, methods: dict[str, Method], orders: list[str], seeds: int, wanted: list[str]) -> None:
     orders = ALL if "all" in orders else orders
     stores = load_stores(folder, wanted)
     print(f"| store | order | zero-shot | {' | '.join(methods)} |\n|---|---|---|{'---|' * len(methods)}")
     found: dict[str, list[np.ndarray]] = {order: [] for order in orders}
     for store in stores:
         for order in orders:
-            cells = np.mean([gains(store, arranged(store, order, seed), methods) for seed in range(seeds)], axis=0)
+            streams = (arranged(store, order, seed) for seed in range(seeds))
+            cells = np.mean([gains(store, stream, list(methods.values())) for stream in streams], axis=0)
             found[order].append(cells)
             print(row(store.name, order, cells), flush=True)
     for order, rows in found.items():

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWa
 
 # Every study that takes the name of a folder of stores, with words that are right; FOLDER stands for the folder.
 OVER_STORES = {
-    "method_study": "FOLDER mcp shuffled 1",
+    "method_study": "FOLDER mcp,mcp:auto-orderless shuffled 1",
     "answers_study": "FOLDER mcp shuffled",
     "few_labels_study": "FOLDER mcp 2 1",
     "groups_study": "FOLDER 2,8",
@@ -98,6 +98,7 @@ def test_a_store_that_is_not_there_is_named(study, said, folder):
     [
         ("method_study", "FOLDER mpc shuffled 1", "There is no method 'mpc'; the methods are zero_shot,"),
         ("method_study", "FOLDER mcp,keel, shuffled 1", "the method's name must be a word"),
+        ("method_study", "FOLDER mcp:order shuffled 1", "fusion must be 'auto', 'auto-orderless' or"),
         ("method_study", "FOLDER mcp shufled 1", "ORDERS must be one of all, shuffled, class-sorted,"),
         ("method_study", "FOLDER mcp shuffled,domains 0", "SEEDS must be a whole number of at least 1, not 0."),
         ("method_study", "FOLDER mcp shuffled two", "SEEDS must be a whole number of at least 1, not 'two'."),
