@@ -7,7 +7,7 @@ import oracle.context
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab import MCP, Keel, Stream, Task
 from trimtab.fusion.auto import AutoWeights
-from trimtab.fusion.context import Context, expect, learn_context
+from trimtab.fusion.context import LONGEST, Context, expect, learn_context
 from trimtab.fusion.foretelling import ALL, TEXT
 from trimtab.fusion.loudness import AS_WITHOUT
 
@@ -34,10 +34,10 @@ def in_runs(labels, length, seed=0):
     return np.concatenate([every[i] for i in random.permutation(len(every))])
 
 
-@pytest.mark.parametrize("length", [1, 6, 60])
-def test_the_context_is_that_of_its_equations(length):
+@pytest.mark.parametrize(("length", "images"), [(1, 400), (6, 400), (60, 400), (6, LONGEST + 300)])
+def test_the_context_is_that_of_its_equations(length, images):
     classes, random = 7, np.random.default_rng(length)
-    labels = np.repeat(random.integers(classes, size=400 // length), length)
+    labels = np.repeat(random.integers(classes, size=images // length), length)
     context, plainly, expected = Context(classes), oracle.context.Context(classes), np.empty(classes)
     for seen, label in enumerate(labels):
         said = random.random(classes) ** 2 + (np.arange(classes) == label) * random.random()
@@ -47,6 +47,21 @@ def test_the_context_is_that_of_its_equations(length):
         learn_context(context.sums, context.recent, context.shares, expected, 3.7 * said, float(seen))
         plainly.learn(said, known)
     np.testing.assert_allclose(context.shares, plainly.shares, rtol=1e-9)
+
+
+def test_what_stays_is_no_run_after_a_while():
+    """Images in no order, of which the text says other things from one day on: at first that looks like a run."""
+    classes, random = 6, np.random.default_rng(0)
+    context, expected, shares = Context(classes), np.ones(classes), []
+    for images, habit in ((3000, [4, 1, 1, 1, 1, 1]), (500, [1, 1, 1, 1, 1, 4]), (12_000, [1, 1, 1, 1, 1, 4])):
+        for _ in range(images):
+            seen = context.sums.sum()
+            expect(context.sums, context.recent, context.shares, 1.0, expected)
+            said = random.dirichlet(np.array(habit, float))
+            learn_context(context.sums, context.recent, context.shares, expected, said, seen)
+        shares.append(context.in_runs)
+    assert shares[0] < 0.3 < 0.7 < shares[1]
+    assert shares[2] < 0.3
 
 
 def faintly(labels, classes, lead, seed=0):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from trimtab.fusion import AutoWeights
+from trimtab.fusion.context import LONGEST
 from trimtab.fusion.foretelling import ALL, CLEARNESS, IN_ALL, SPREAD, TEXT, Foretelling, held_counts, learn_names
 
 PARTS = ("text", "prototype", "retrieval")
@@ -66,6 +67,19 @@ def test_the_spread_of_names_is_their_entropy():
     found, shares = named(names, names), np.bincount(names, minlength=6) / len(names)
     entropy = np.log(len(names)) - found.figures[SPREAD] / len(names)
     assert entropy == pytest.approx(-(shares * np.log(shares)).sum())
+
+
+def test_names_of_long_ago_count_half_and_whether_they_foretell_is_asked_anew():
+    names = np.resize(RUNS, LONGEST)
+    found = named(names, names)
+    before, entropy = found.usual.copy(), np.log(LONGEST) - found.figures[SPREAD] / LONGEST
+    assert (1 - found.shares[:, 0]).min() > 0.7
+    learn_names(*found.arrays().values(), 3, 3)
+    held = np.log(LONGEST / 2 + 1) - found.figures[SPREAD] / (LONGEST / 2 + 1)
+    assert found.counts[IN_ALL] == LONGEST // 2 + 1
+    assert found.usual[TEXT, 0] == pytest.approx(20 / 6 + (before[TEXT, 0] - 20 / 6) / 2)
+    assert held == pytest.approx(entropy, abs=1e-3)
+    assert (1 - found.shares[:, 0]).max() < 0.3
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,10 @@ said of it is not what is usual: a name that it never got would seem unusual for
 the mean counts as far as several classes were named (foretelling.py), and for the rest all classes are taken to be
 equally usual. Shares are learned by the mean as it is: what a text says of all images alike is no run.
 
+A stream that changes for good looks like a run to whoever remembers all of it. And shares that have gone to 1 come back
+slowly where images say little. So after 10,000 images, and every 5,000 from then on, what was usual counts half, and
+whether there are runs is asked anew.
+
 Where there are runs, caches and memories hold what was there before; how far they count is asked of the runs themselves
 (foretelling.py).
 
@@ -36,6 +40,7 @@ FIRST_SHARE = 0.1  # of all horizons together, before anything is known
 LEAST_SHARE = 0.002  # so that a share can grow again
 LEAST = 1e-30  # what is said of a class: halved a thousand times, nothing at all would be slow to compute with
 WINDOW, WARM_UP = 100.0, 20.0  # images that the shares speak of; images' worth of caution at the start
+LONGEST = 10_000  # images after which what was usual counts half, and whether there are runs is asked anew
 
 
 class Context:
@@ -92,6 +97,9 @@ def learn_context(
 ) -> None:
     """Take in what is said of the next image after `images`: (C,), in any unit. It is believed as far as `expected`."""
     usual, longest = total_of(sums), images + 2.0
+    if usual >= LONGEST + WARM_UP:
+        _ask_anew(sums, recent, shares)
+        usual *= 0.5
     total, short, middle, long = _foretold(sums, recent, said)
     learn_shares(shares, short * usual / total, middle * usual / total, long * usual / total, images)
     _take_in(
@@ -105,6 +113,22 @@ def learn_context(
         1 / min(HORIZONS[1], longest),
         1 / min(HORIZONS[2], longest),
     )
+
+
+@njit(nogil=True)
+def _ask_anew(sums: Doubles, recent: Doubles, shares: Doubles) -> None:
+    """Let what was usual count half, and begin anew with what was just there and whether it foretells anything."""
+    sums *= 0.5
+    for horizon in range(len(recent)):
+        recent[horizon] = sums / total_of(sums)
+    begin_shares(shares)
+
+
+@njit(nogil=True)
+def begin_shares(shares: Doubles) -> None:
+    """Write (K + 1,): of images that come as usual, and as each mean foretells, before anything is known."""
+    shares[1:] = FIRST_SHARE / (len(shares) - 1)
+    shares[0] = 1 - FIRST_SHARE
 
 
 # Each loop has a function of its own: in one function they are not all made vector instructions.

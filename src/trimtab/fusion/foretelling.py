@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from trimtab.engine.arrays import Arrays, Doubles
 from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import ramp
-from trimtab.fusion.context import HORIZONS, WARM_UP, first_shares, learn_shares
+from trimtab.fusion.context import HORIZONS, LONGEST, WARM_UP, begin_shares, first_shares, learn_shares
 
 Names = NDArray[np.int64]
 
@@ -101,6 +101,8 @@ def learn_names(
     usual: Doubles, lately: Names, counts: Names, shares: Doubles, figures: Doubles, by_text: int, by_all: int
 ) -> None:
     """Take in what the text and all parts name the next image."""
+    if counts[IN_ALL] == LONGEST:
+        _ask_anew(usual, counts, shares, figures)
     since, before = counts[SINCE_CUT], float(counts[IN_ALL])
     newest = max(1 / WINDOW, 1 / (before + WARM_UP))
     times = usual[TEXT, by_text] - WARM_UP / usual.shape[1]
@@ -116,6 +118,19 @@ def learn_names(
         usual[who, name] += 1
         lately[who, since % LAST] = name
     counts += 1
+
+
+@njit(nogil=True)
+def _ask_anew(usual: Doubles, counts: Names, shares: Doubles, figures: Doubles) -> None:
+    """Let the names so far count half, and begin anew with whether they foretell anything (context.py)."""
+    first = WARM_UP / usual.shape[1]
+    usual[:] = first + (usual - first) / 2
+    counts[IN_ALL] //= 2
+    for own in shares:
+        begin_shares(own)
+    figures[SPREAD] = 0.0
+    for times in usual[TEXT]:
+        figures[SPREAD] += _times_its_log(times - first)
 
 
 @njit(nogil=True)
