@@ -73,9 +73,9 @@ class Context:
 
 def first_shares(*, ordered: bool) -> Doubles:
     """(K + 1,): of images that come as usual, and as each mean foretells, before anything is known; K = 0: no order."""
-    horizons = len(HORIZONS) if ordered else 0
-    shares = np.full(horizons + 1, FIRST_SHARE / max(horizons, 1))
-    shares[0] = 1 - shares[1:].sum()
+    shares = np.ones(len(HORIZONS) + 1 if ordered else 1)
+    if ordered:
+        begin_shares(shares)
     return shares
 
 
@@ -128,7 +128,7 @@ def _ask_anew(sums: Doubles, recent: Doubles, shares: Doubles) -> None:
 def begin_shares(shares: Doubles) -> None:
     """Write (K + 1,): of images that come as usual, and as each mean foretells, before anything is known."""
     shares[1:] = FIRST_SHARE / (len(shares) - 1)
-    shares[0] = 1 - FIRST_SHARE
+    shares[0] = 1 - shares[1:].sum()
 
 
 # Each loop has a function of its own: in one function they are not all made vector instructions.
