@@ -96,8 +96,19 @@ def pictures(tmp_path_factory):
     return folder
 
 
-def test_eight_bits_are_exported_with_what_they_agree_on(exported, pictures, tmp_path):
-    folder, output = tmp_path / "int8", io.StringIO()
+@pytest.fixture
+def exported_once(exported, monkeypatch):
+    """The same CLIP once more: what every export begins with, and what torch takes ten seconds for, is copied."""
+
+    def write_files(encoder, tokens, folder):
+        shutil.copytree(exported[0] / "onnx", folder, dirs_exist_ok=True)
+
+    monkeypatch.setattr("trimtab.encoders.onnx_export._write_files", write_files)
+    return exported
+
+
+def test_eight_bits_are_exported_with_what_they_agree_on(exported_once, pictures, tmp_path):
+    exported, folder, output = exported_once, tmp_path / "int8", io.StringIO()
     with contextlib.redirect_stdout(output):
         export(f"hf:{exported[0] / 'clip'}", folder, precision="int8", images=pictures)
     exact, small = load_encoder(f"onnx:{exported[0] / 'onnx'}"), load_encoder(f"onnx:{folder}", precision="int8")
@@ -115,8 +126,8 @@ def test_eight_bits_are_exported_with_what_they_agree_on(exported, pictures, tmp
         load_encoder(f"onnx:{folder}", precision="bf16")
 
 
-def test_half_precision_is_half_the_size(exported, pictures, tmp_path, monkeypatch):
-    folder, output = tmp_path / "fp16", io.StringIO()
+def test_half_precision_is_half_the_size(exported_once, pictures, tmp_path, monkeypatch):
+    exported, folder, output = exported_once, tmp_path / "fp16", io.StringIO()
     clip = f"hf:{exported[0] / 'clip'}"
     with contextlib.redirect_stdout(output):
         export(clip, folder, precision="fp16", images=pictures)
@@ -150,8 +161,8 @@ def test_convolutions_are_calibrated(resnet, tmp_path):
     )  # what rounding shifts is given back
 
 
-def test_eight_bits_that_agree_badly_are_not_written(exported, pictures, tmp_path, monkeypatch):
-    clip = f"hf:{exported[0] / 'clip'}"
+def test_eight_bits_that_agree_badly_are_not_written(exported_once, pictures, tmp_path, monkeypatch):
+    clip = f"hf:{exported_once[0] / 'clip'}"
     monkeypatch.setattr("trimtab.encoders.agreement.LEAST_COSINE", 1.1)
     with pytest.raises(TrimtabError, match="does not stand int8"):
         export(clip, tmp_path / "int8", precision="int8", images=pictures)

@@ -48,6 +48,8 @@ def write_onnx_folder(
     check_free(folder)
     if not isinstance(encoder.tokenize, TextTokens):
         raise TrimtabError(f"The tokenizer of {encoder.name!r} cannot be written as a file, so it cannot be exported.")
+    if precision == "int8" and (found := 0 if images is None else len(images)) < LEAST_IMAGES:
+        raise TrimtabError(f"Eight bits need at least {LEAST_IMAGES} images to be checked on, not {found}.")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=folder.parent) as scratch:
         written = Path(scratch) / "encoder"
@@ -55,8 +57,8 @@ def write_onnx_folder(
         _write_files(encoder, encoder.tokenize, written)
         exact = OnnxEncoder(f"onnx:{folder}", written)
         differences, agreed = _differences(encoder, exact), None
-        if precision == "int8":
-            agreed = _in_eight_bits(exact, written, np.empty(0, np.uint8) if images is None else images)
+        if precision == "int8" and images is not None:
+            agreed = _in_eight_bits(exact, written, images)
         elif precision == "fp16":
             differences, agreed = _in_half(encoder, exact, written, images)
         if folder.exists():
@@ -67,8 +69,6 @@ def write_onnx_folder(
 
 def _in_eight_bits(exact: OnnxEncoder, folder: Path, images: NDArray[np.uint8]) -> Agreement:
     """Replace the image tower of the folder that `exact` runs from by one of eight bits."""
-    if len(images) < LEAST_IMAGES:
-        raise TrimtabError(f"Eight bits need at least {LEAST_IMAGES} images to be checked on, not {len(images)}.")
     quantized = folder / "image-int8.onnx"
     way = quantize_tower(folder / "image.onnx", quantized, images[::2])
     settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8")) | {"precision": "int8", "quantized": way}
