@@ -5,10 +5,14 @@
 FOLDER as in benchmarks.method_study. Prints Markdown, one row per store and order: expected calibration error in
 percent (20 bins) of zero-shot at the given logit scale and at its best temperature (ORACLE: chosen with labels), of the
 method as it is, at a temperature from the labels of 50 images, and at its best (ORACLE); then AUROC, in percent, of
-right answers against wrong ones: zero-shot by its probability, the method by its probability and by its score.
+right answers against wrong ones: zero-shot by its probability, the method by its probability and by its score. Below
+it, zero-shot's error at the one temperature that is best for all stores of an encoder's family (ORACLE). Families are
+told apart by the logit scale that comes with their encoder.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +40,21 @@ ANSWERED = 50  # images whose labels set a temperature
 FACTORS = np.exp(np.linspace(np.log(0.02), np.log(50), 61))
 
 
-def lowest_error(probabilities: Array, labels: NDArray[np.int64]) -> float:
-    """ECE at the temperature that makes it lowest: an oracle."""
-    return min(score(tempered(probabilities, factor), labels).ece for factor in FACTORS)
+class Stream(NamedTuple):
+    """What is measured on one stream, in percent."""
+
+    logit_scale: float
+    text_errors: list[float]  # zero-shot's ECE at each of FACTORS
+    figures: list[float]  # of COLUMNS
 
 
-def row(store: Store, order: str, method: str) -> list[float]:
-    """The eight figures of a stream."""
+def errors_of(probabilities: Array, labels: NDArray[np.int64]) -> list[float]:
+    """ECE at each of FACTORS."""
+    return [100 * score(tempered(probabilities, factor), labels).ece for factor in FACTORS]
+
+
+def measured(store: Store, order: str, method: str) -> Stream:
+    """One method along one stream."""
     stream = arranged(store, order, 0)
     known = stream.labels >= 0
     labels = stream.labels[known]
@@ -54,30 +66,48 @@ def row(store: Store, order: str, method: str) -> list[float]:
     rest = np.setdiff1d(np.arange(len(labels)), answered)
     factor = temperature_of(found[answered], labels[answered])
     text_right, right = text.argmax(axis=1) == labels, found.argmax(axis=1) == labels
+    text_errors = errors_of(text, labels)
     figures = [
-        score(text, labels).ece,
-        lowest_error(text, labels),
-        score(found, labels).ece,
-        score(tempered(found[rest], factor), labels[rest]).ece,
-        lowest_error(found, labels),
-        separation(text.max(axis=1).astype(np.float64), text_right),
-        separation(found.max(axis=1).astype(np.float64), right),
-        separation(clearness(found).astype(np.float64), right),
+        100 * score(text, labels).ece,
+        min(text_errors),
+        100 * score(found, labels).ece,
+        100 * score(tempered(found[rest], factor), labels[rest]).ece,
+        min(errors_of(found, labels)),
+        100 * separation(text.max(axis=1).astype(np.float64), text_right),
+        100 * separation(found.max(axis=1).astype(np.float64), right),
+        100 * separation(clearness(found).astype(np.float64), right),
     ]
-    return [100 * figure for figure in figures]
+    return Stream(store.logit_scale, text_errors, figures)
+
+
+def at_one_temperature(streams: list[Stream]) -> str:
+    """Of zero-shot and of the method, for each family of encoders and for all of them."""
+    lines, errors, ours = [], [], []
+    for scale in sorted({stream.logit_scale for stream in streams}):
+        family = [stream for stream in streams if stream.logit_scale == scale]
+        curve = np.mean([stream.text_errors for stream in family], axis=0)
+        own = [stream.figures[COLUMNS.index("ECE")] for stream in family]
+        lines.append(f"| {scale:g} | {len(family)} | {min(curve):.1f} | {np.mean(own):.1f} |")
+        errors += [min(curve)] * len(family)
+        ours += own
+    return "\n".join([*lines, f"| **all** | {len(streams)} | {np.mean(errors):.1f} | {np.mean(ours):.1f} |"])
 
 
 def main(folder: Path, method: str, orders: list[str], wanted: list[str]) -> None:
     stores = load_stores(folder, wanted)
     print(f"| store | order | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
-    rows = []
+    streams = []
     for store in stores:
         for order in orders:
-            rows.append(row(store, order, method))
-            print(
-                f"| {store.name} | {order} | " + " | ".join(f"{figure:.1f}" for figure in rows[-1]) + " |", flush=True
-            )
-    print("| **mean** | | " + " | ".join(f"{figure:.1f}" for figure in np.nanmean(rows, axis=0)) + " |")
+            streams.append(measured(store, order, method))
+            print(f"| {store.name} | {order} | {_cells(streams[-1].figures)} |", flush=True)
+    print(f"| **mean** | | {_cells(np.nanmean([stream.figures for stream in streams], axis=0))} |\n")
+    print("| logit scale | streams | zero-shot, one temperature for all (oracle) | method |\n|---|---|---|---|")
+    print(at_one_temperature(streams))
+
+
+def _cells(figures: Iterable[float]) -> str:
+    return " | ".join(f"{figure:.1f}" for figure in figures)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from PIL import Image, ImageFilter
 from benchmarks.command_line import FOLDER, run_study
 from benchmarks.synthetic import LOGIT_SCALE, Shape, make_features
 from trimtab.data.base import ImageSet
+from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 from trimtab.features.npz import read_npz
 
@@ -137,9 +138,16 @@ def _build_synthetic(folder: Path) -> None:
 
 
 def encode(
-    folder: Path, name: str, images: ImageSet, *, most: int | None = None, views: int = 1, corrupt: bool = False
+    folder: Path,
+    name: str,
+    images: ImageSet,
+    *,
+    most: int | None = None,
+    views: int = 1,
+    corrupt: bool = False,
+    encoder: Encoder | None = None,
 ) -> None:
-    """Write the store of a set through the encoder `lite`, if it is not in the folder yet."""
+    """Write the store of a set through an encoder, `lite` if none is given, if it is not in the folder yet."""
     from trimtab.encoders import load_encoder
     from trimtab.images.views import make_views
     from trimtab.prompts.prototypes import text_prototypes
@@ -148,7 +156,7 @@ def encode(
     if path.exists():
         return
     print(f"{name}: encoding", file=sys.stderr)
-    encoder = load_encoder("lite")
+    encoder = encoder or load_encoder("lite")
     text = text_prototypes(encoder, images.class_names, images.templates)
     chosen = np.random.default_rng(0).permutation(len(images))[:most]
     kinds = list(CORRUPTIONS)

@@ -20,6 +20,7 @@ from trimtab.data.corruptions import corrupted
 from trimtab.data.fetched.cifar import cifar10
 from trimtab.data.fetched.fashion import fashion_mnist
 from trimtab.data.fetched.fetch import with_apt
+from trimtab.encoders.base import Encoder
 from trimtab.errors import TrimtabError
 
 LARGEST = 500_000  # bytes of a file: a few pictures are posters of more than 100 million pixels
@@ -105,8 +106,8 @@ PACKED = {
 }
 
 
-def build(folder: Path) -> None:
-    """Write every store that is not in the folder yet."""
+def build(folder: Path, encoder: Encoder | None = None) -> None:
+    """Write every store that is not in the folder yet, through `lite` or another encoder."""
     folder.mkdir(parents=True, exist_ok=True)
     for (package, inside), stores in PACKED.items():
         if all((folder / f"{name}.npz").exists() for name in stores):
@@ -114,12 +115,12 @@ def build(folder: Path) -> None:
         with tempfile.TemporaryDirectory() as place:
             root = _unpacked(package, Path(place)) / inside
             for name, (classes, pattern) in stores.items():
-                encode(folder, name, _pictures(root, classes, pattern))
-    encode(folder, "unseen_fashion", fashion_mnist("train"), most=3000)
+                encode(folder, name, _pictures(root, classes, pattern), encoder=encoder)
+    encode(folder, "unseen_fashion", fashion_mnist("train"), most=3000, encoder=encoder)
     train = cifar10(split="train")
-    encode(folder, "unseen_cifar10", train, most=4000)
+    encode(folder, "unseen_cifar10", train, most=4000, encoder=encoder)
     for kind, strength in (("noise", 3), ("blur", 5), ("contrast", 5)):
-        encode(folder, f"unseen_cifar10_{kind}", corrupted(train, kind, strength), most=4000)
+        encode(folder, f"unseen_cifar10_{kind}", corrupted(train, kind, strength), most=4000, encoder=encoder)
 
 
 def _unpacked(package: str, scratch: Path) -> Path:

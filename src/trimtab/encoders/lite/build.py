@@ -53,12 +53,15 @@ def fit_bridge(folder: Path, embed: Callable[[Sequence[str]], Array]) -> None:
     from safetensors.numpy import save_file
 
     weights = torch.load(image_weights(), map_location="cpu", weights_only=True)
-    directions = weights["_fc.weight"].numpy()  # (1000, 1280)
-    directions = directions - directions.mean(axis=0)
+    save_file({"bridge": bridge_to(weights["_fc.weight"].numpy(), embed)}, folder / "bridge.safetensors")
+
+
+def bridge_to(classifier: Array, embed: Callable[[Sequence[str]], Array]) -> Array:
+    """The bridge from the text tower's space to that of the features which this last layer (1000, d) classifies."""
+    directions = classifier - classifier.mean(axis=0)
     class_names = CLASS_NAMES.read_text(encoding="utf-8").splitlines()
     embeddings = [embed([form.format(name) for name in class_names]) for form in FORMS]
-    bridge = ridge_regression(np.concatenate(embeddings), np.tile(directions, (len(FORMS), 1)), RIDGE * len(FORMS))
-    save_file({"bridge": bridge}, folder / "bridge.safetensors")
+    return ridge_regression(np.concatenate(embeddings), np.tile(directions, (len(FORMS), 1)), RIDGE * len(FORMS))
 
 
 def ridge_regression(inputs: Array, targets: Array, penalty: float) -> Array:

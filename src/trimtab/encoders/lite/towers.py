@@ -1,5 +1,7 @@
 """The `lite` encoder in torch: what its ONNX files are exported from."""
 
+from collections.abc import Mapping
+
 import torch
 from efficientnet_lite_pytorch import EfficientNet
 from numpy import float32
@@ -16,15 +18,15 @@ SCALE = PixelScale((1 / 128,) * 3, (-127 / 128,) * 3)  # (byte - 127) / 128
 
 
 class PooledFeatures(nn.Module):
-    """EfficientNet-Lite0 up to the mean over all places of its last convolution."""
+    """An EfficientNet-Lite up to the mean over all places of its last convolution."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
-        self.network = EfficientNet.from_name("efficientnet-lite0")
-        self.network.load_state_dict(torch.load(image_weights(), map_location="cpu", weights_only=True))
+        self.network = EfficientNet.from_name(name)
+        self.network.load_state_dict(weights)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """(B, 3, 224, 224) -> (B, 1280)."""
+        """(B, 3, height, width) -> (B, d)."""
         places: Tensor = self.network.extract_features(pixels)
         return places.mean(dim=(2, 3))
 
@@ -60,7 +62,11 @@ class BridgedSentences(nn.Module):
 
 def image_tower() -> ImageTower:
     """A torch module: (B, 224, 224, 3) bytes -> (B, 1280) features."""
-    return ImageTower(PooledFeatures(), SCALE).eval()
+    return ImageTower(_features_of_lite(), SCALE).eval()
+
+
+def _features_of_lite() -> PooledFeatures:
+    return PooledFeatures("efficientnet-lite0", torch.load(image_weights(), map_location="cpu", weights_only=True))
 
 
 def sentences_from_embeddings(bridge: NDArray[float32]) -> BridgedText:
@@ -71,14 +77,21 @@ def sentences_from_embeddings(bridge: NDArray[float32]) -> BridgedText:
 
 def lite_in_torch(bridge: NDArray[float32], logit_scale: float) -> TorchEncoder:
     """The whole encoder, to be exported like any other."""
-    image, text = PooledFeatures(), BridgedSentences(bridge)
+    return joined("lite", _features_of_lite(), bridge, input_size=224, logit_scale=logit_scale)
+
+
+def joined(
+    name: str, image: PooledFeatures, bridge: NDArray[float32], *, input_size: int, logit_scale: float
+) -> TorchEncoder:
+    """An image tower, and the sentence encoder with a bridge into the space of its features."""
+    text = BridgedSentences(bridge)
     return TorchEncoder(
-        "lite",
+        name,
         nn.ModuleList([image, text]),
         image,
         text,
         text_tokens(),
-        input_size=224,
+        input_size=input_size,
         pixel_scale=SCALE,
         logit_scale=logit_scale,
     )
