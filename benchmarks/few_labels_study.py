@@ -4,7 +4,8 @@
 
 FOLDER and METHODS as in benchmarks.method_study; COUNTS are numbers of labels with commas between. Each draw has other
 classes and another shuffled order of at most 1,500 of their images. Prints Markdown: zero-shot top-1 in percent and
-each method's difference to it, means over the draws, with the lowest draw in brackets.
+each method's difference to it, means over the draws, with the lowest draw in brackets; then the expected calibration
+error, in percent, of zero-shot at the given logit scale and of each method.
 """
 
 from pathlib import Path
@@ -14,8 +15,11 @@ import numpy as np
 from benchmarks.command_line import FOLDER, STORES, run_study, whole, wholes
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import Arranged
-from benchmarks.method_study import METHODS, gains
+from benchmarks.method_study import METHODS
+from trimtab import Task
+from trimtab.engine.equations import softmax
 from trimtab.methods import Method
+from trimtab.study.metrics import score
 
 IMAGES = 1500
 
@@ -30,21 +34,37 @@ def drawn(store: Store, labels: int, seed: int) -> Arranged:
     return Arranged(images, task_label[store.labels[images]], store.text[classes])
 
 
+def measured(store: Store, stream: Arranged, methods: list[Method]) -> tuple[list[float], list[float]]:
+    """Zero-shot accuracy in percent and what each method adds; the calibration errors of all of them."""
+    task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
+    features = store.features[stream.indices]
+    runs = (method.start(task).run(features, keep_parts=False).probabilities for method in methods)
+    text = softmax(np.float32(store.logit_scale) * (features[:, 0] @ stream.text.T))
+    found = [score(probabilities, stream.labels) for probabilities in (text, *runs)]
+    first, *rest = (100 * each.accuracy for each in found)
+    return [first, *(top1 - first for top1 in rest)], [100 * each.ece for each in found]
+
+
 def main(folder: Path, methods: dict[str, Method], counts: list[int], draws: int, wanted: list[str]) -> None:
     stores = load_stores(folder, wanted)
-    print(f"| store | labels | zero-shot | {' | '.join(methods)} |\n|---|---|---|{'---|' * len(methods)}")
-    found: dict[int, list[np.ndarray]] = {count: [] for count in counts}
+    errors = [f"{name} ECE" for name in ("zero-shot", *methods)]
+    print(f"| store | labels | zero-shot | {' | '.join([*methods, *errors])} |")
+    print(f"|---|---|---|{'---|' * (2 * len(methods) + 1)}")
+    found: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {count: [] for count in counts}
     for store in stores:
         for count in counts:
-            rows = np.array([gains(store, drawn(store, count, seed), list(methods.values())) for seed in range(draws)])
-            found[count].append(rows.mean(axis=0))
-            print(_row(store.name, count, rows.mean(axis=0), rows.min(axis=0)), flush=True)
+            each = [measured(store, drawn(store, count, seed), list(methods.values())) for seed in range(draws)]
+            gained, off = np.array([row for row, _ in each]), np.array([row for _, row in each])
+            found[count].append((gained.mean(axis=0), off.mean(axis=0)))
+            print(_row(store.name, count, gained.mean(axis=0), gained.min(axis=0), off.mean(axis=0)), flush=True)
     for count, means in found.items():
-        print(_row("**mean** (lowest store)", count, np.mean(means, axis=0), np.min(means, axis=0)))
+        gained, off = np.array([row for row, _ in means]), np.array([row for _, row in means])
+        print(_row("**mean** (lowest store)", count, gained.mean(axis=0), gained.min(axis=0), off.mean(axis=0)))
 
 
-def _row(name: str, count: int, mean: np.ndarray, lowest: np.ndarray) -> str:
-    cells = (f"{gain:+.1f} ({least:+.1f})" for gain, least in zip(mean[1:], lowest[1:], strict=True))
+def _row(name: str, count: int, mean: np.ndarray, lowest: np.ndarray, errors: np.ndarray) -> str:
+    cells = [f"{gain:+.1f} ({least:+.1f})" for gain, least in zip(mean[1:], lowest[1:], strict=True)]
+    cells += [f"{error:.1f}" for error in errors]
     return f"| {name} | {count} | {mean[0]:.1f} | {' | '.join(cells)} |"
 
 

@@ -32,16 +32,20 @@ def plain_twin(task: Task, views: np.ndarray, stated: np.ndarray, named: np.ndar
     text, half = task.text_prototypes.astype(np.float64), task.dim // 2
     first_seen: list[np.ndarray] = []
     second_seen: list[np.ndarray] = []
-    halves, retrieved, found = 0.5, 0.5, []
+    halves, retrieved, found, compared = 0.5, 0.5, [], 0
     for n, image in enumerate(views[:, 0].astype(np.float64)):
-        right = (odds(halves) * odds(retrieved)) ** 0.8 * odds(stated[n]) ** 0.4
+        witnessed = (odds(halves) * odds(retrieved)) ** 0.65 * odds(stated[n]) ** 0.4
+        witnessed *= min(task.classes, 100) ** 0.25 / np.e
+        known = compared / (compared + 20)
+        right = witnessed**known * odds(stated[n]) ** (1 - known)
         found.append(right / (1 + right))
         if n % every:
             continue
         first, second = text[:, :half] @ image[:half], text[:, half:] @ image[half:]
         if first_seen:
             one, other = first - np.mean(first_seen, axis=0), second - np.mean(second_seen, axis=0)
-            step = 1 / (min(len(first_seen), 200) + 20)
+            step = 1 / min(len(first_seen), 200)
+            compared += 1
             halves += step * (float(one.argmax() == other.argmax()) - halves)
             retrieved += step * (float((one + other).argmax() == named[n]) - retrieved)
         first_seen.append(first)
@@ -88,6 +92,21 @@ def test_a_good_text_is_told_from_a_bad_one_whatever_scale_is_stated():
         stream.run(views)
         sure[agreement] = stream.state.halves.figures[1:]
     assert (sure[0.9] > sure[0.2] + 0.15).all()
+
+
+def test_the_first_answer_is_as_sure_as_the_text_says_it_is():
+    task, views = stream_of(0.6)
+    block = opened(task, views[:1])
+    stated = float(block.sure[0])
+    TextHalves(task.classes).learn(block, slice(0, 1), np.ones((1, task.classes), np.float32), np.ones(1, np.bool_))
+    assert float(block.sure[0]) == pytest.approx(stated)
+
+
+def test_a_strong_text_of_two_labels_is_sure_within_a_hundred_images():
+    task, views = stream_of(0.9, classes=2, images=100)
+    found = MCP().start(task).run(views)
+    assert (found.labels == (views[:, 0] @ task.text_prototypes.T).argmax(axis=1)).mean() > 0.95
+    assert found.probabilities[50:].max(axis=1).mean() > 0.93
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])

@@ -113,7 +113,7 @@ def test_an_older_state_answers_as_surely_as_one_that_was_never_saved(name, tmp_
         for place in (SEEN, ASKED, FOR_TEXT):  # what the memory is worth depends on fits, which were others then
             assert ours[place] == pytest.approx(theirs[place], abs=0.05)
     sure, expected = (each.run(IMAGES[40:]).probabilities.max(axis=1).mean() for each in (stream, never_saved))
-    assert sure == pytest.approx(expected, abs=0.1)
+    assert sure == pytest.approx(expected, abs=0.15)  # witnesses (halves.py) begin anew: with what the text states
 
 
 @pytest.mark.parametrize(

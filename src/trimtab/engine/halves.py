@@ -5,10 +5,13 @@ Halves err in different ways, so they agree where the text is good. Both have th
 image), so the mean cosine over the images so far is taken off first: habits would agree whatever the image shows.
 Retrieval, which asks the images that are kept, is another witness of what the whole text says, less its habits.
 
-    odds(right) = (odds(the halves agree) * odds(text and retrieval agree)) ** AGREED * odds(stated) ** STATED
+    odds(right) = (odds(the halves agree) * odds(text and retrieval agree)) ** AGREED
+                  * odds(stated) ** STATED * min(C, MANY) ** FEW / e
 
-where `stated` is the text's mean confidence at the logit scale that came with the encoder. All are means over the last
-images. docs/calibration.md has the study: where this is off, and by how much.
+where `stated` is the text's mean confidence at the logit scale that came with the encoder, and C the number of classes:
+where there are few, witnesses that know nothing agree by chance. All are means over the last images. While there are
+few images, the log odds are drawn to those that are stated. docs/calibration.md has the study: where this is off, and
+by how much.
 """
 
 from collections.abc import Callable
@@ -24,12 +27,13 @@ from trimtab.engine.leveling import unlevel_row
 from trimtab.engine.products import dot
 from trimtab.engine.state import OwnArrays
 
-AGREED, STATED = 0.8, 0.4  # exponents, between those that two halves of 18 stores prefer (docs/calibration.md)
-WINDOW, WARM_UP = 200.0, 20.0  # images that the agreements speak of; images' worth of doubt at the start
+AGREED, STATED, FEW = 0.65, 0.4, 0.25  # exponents (docs/calibration.md)
+MANY = 100  # classes; with more, witnesses agree by chance no less often
+WINDOW, WARM_UP = 200.0, 20.0  # images that the agreements speak of; as many as what is stated counts for alone
 HABIT_WINDOW = 2000.0  # images that a habit speaks of
-DOUBT = 0.5  # agreement before anything is known
+UNKNOWN = 0.5  # agreement before anything is known
 EXTREME = 0.02  # no share is taken to be nearer to 0 or 1 than this
-MANY = 250  # of C classes, one image in C / MANY is asked: half a text's products are not free
+ASKED = 250  # of C classes, one image in C / ASKED is asked: half a text's products are not free
 
 SEEN, HALVES, RETRIEVED = range(3)  # places in the array of figures
 
@@ -38,9 +42,9 @@ class TextHalves(OwnArrays):
     """The habits of both halves, and three running figures."""
 
     def __init__(self, classes: int) -> None:
-        self._every = max(1, classes // MANY)
+        self._every = max(1, classes // ASKED)
         self.habits = np.zeros((2, classes))  # mean cosines
-        self.figures = np.array([0.0, DOUBT, DOUBT])
+        self.figures = np.array([0.0, UNKNOWN, UNKNOWN])
         self._code: Callable[..., None] | None = None  # of the loop that takes in a single image
 
     def arrays(self) -> Arrays:
@@ -80,6 +84,15 @@ def _log_odds(share: float) -> float:
 
 
 @njit(nogil=True)
+def _right(figures: Doubles, every: int, stated: float, classes: int) -> float:
+    """How often answers will be right; `stated` is how sure the text says it is."""
+    compared = max(np.ceil(figures[SEEN] / every) - 1, 0.0)  # images; the first has no habits to be judged by
+    agreed, said = _log_odds(figures[HALVES]) + _log_odds(figures[RETRIEVED]), _log_odds(stated)
+    found = AGREED * agreed + STATED * said + FEW * np.log(min(classes, MANY)) - 1
+    return 1 / (1 + np.exp(-(compared * found + WARM_UP * said) / (compared + WARM_UP)))
+
+
+@njit(nogil=True)
 def _named(half: Array, whole: Array, habits: Doubles) -> tuple[int, int, int]:
     """The classes that both halves and the whole name, less their habits."""
     first, second, both = 0, 0, 0
@@ -112,8 +125,7 @@ def _learn(
     """`half` (m, C) has a row for every so many of the images that are learned from, all else for every image."""
     asked, whole = 0, np.empty(logits.shape[1], np.float32)
     for place in range(len(learned)):
-        agreed = _log_odds(figures[HALVES]) + _log_odds(figures[RETRIEVED])
-        sure[place] = 1 / (1 + np.exp(-AGREED * agreed - STATED * _log_odds(sure[place])))
+        sure[place] = _right(figures, every, sure[place], logits.shape[1])
         if not learned[place]:
             continue
         if figures[SEEN] % every == 0:
@@ -121,7 +133,7 @@ def _learn(
             unlevel_row(logits[place], scales[place], gains, offsets, whole)
             if before > 0:
                 first, second, both = _named(half[asked], whole, habits)
-                step = 1 / (min(before, WINDOW) + WARM_UP)
+                step = 1 / min(before, WINDOW)
                 figures[HALVES] += step * ((1.0 if first == second else 0.0) - figures[HALVES])
                 backed = 1.0 if best_of(retrieval[place]) == both else 0.0
                 figures[RETRIEVED] += step * (backed - figures[RETRIEVED])

@@ -18,7 +18,9 @@ from trimtab.engine.compiled import njit
 from trimtab.engine.kernels import confidence_of
 
 WINDOW, WARM_UP = 200, 20.0  # images that the mean confidence speaks of; images' worth of caution at the start
-SLOPE = 3.0  # a step in log power per difference in confidence: near Newton's
+# A step in log power per difference in confidence: near Newton's. What is nearly sure hardly gets surer, so there the
+# step is longer; what is wanted is taken to be no surer than SUREST for that.
+SLOPE, SURE_SLOPE, SUREST = 3.0, 0.45, 0.98
 MOST = 3.0  # the log power's limit, up and down
 HALVINGS = 16  # of the range in which the first is looked for
 
@@ -50,5 +52,9 @@ def learn_loudness(figures: Doubles, place: int, confidence: float, wanted: floa
     """Take in a product's confidence at a power, of which the mean should be as wanted; NaN: nobody knows."""
     if np.isnan(wanted):
         return
-    moved = figures[place] + SLOPE * (wanted - confidence) / (min(seen, WINDOW) + WARM_UP)
+    slope = SLOPE
+    if place == AS_SURE and wanted > 0.5:
+        kept = min(wanted, SUREST)
+        slope = max(slope, SURE_SLOPE / (kept * (1 - kept)))
+    moved = figures[place] + slope * (wanted - confidence) / (min(seen, WINDOW) + WARM_UP)
     figures[place] = min(max(moved, -MOST), MOST)
