@@ -55,11 +55,11 @@ def test_after_a_cut_names_before_it_foretell_nothing():
     assert (found.figures[CLEARNESS] != before).all()
 
 
-def listened_to(names, classes):
+def listened_to(by_text, by_all, classes):
     """How far what is held counts after these names, in a stream without runs."""
-    found = named(names, names, classes)
-    usual = np.array([1.0, 0.0, 0.0, 0.0])
-    return held_counts(usual, np.tile(usual, (2, 1)), found.figures, found.counts[IN_ALL], classes)
+    found = named(by_text, by_all, classes)
+    none = np.array([1.0, 0.0, 0.0, 0.0])
+    return held_counts(none, found.usual, np.tile(none, (2, 1)), found.figures, found.counts[IN_ALL])
 
 
 def test_the_spread_of_names_is_their_entropy():
@@ -95,11 +95,17 @@ def test_names_of_long_ago_count_half_and_whether_they_foretell_is_asked_anew():
 )
 def test_what_is_held_counts_as_far_as_several_classes_are_named(shares, classes, least, most):
     names = np.random.default_rng(0).permutation(np.repeat(range(len(shares)), (400 * np.array(shares)).astype(int)))
-    assert least <= listened_to(names, classes) <= most
+    assert least <= listened_to(names, names, classes) <= most
+
+
+def test_what_is_held_counts_where_it_tells_apart_what_the_text_calls_by_one_name():
+    several = np.random.default_rng(0).permutation(np.tile(range(8), 50))
+    assert listened_to(np.zeros(400), np.zeros(400), 10) < 0.05
+    assert listened_to(np.zeros(400), several, 10) == 1.0
 
 
 def test_nothing_is_known_before_an_image_is_named():
-    assert listened_to([], 10) == 1.0
+    assert listened_to([], [], 10) == 1.0
 
 
 def held_after(caches, text_right=0.5):

@@ -80,7 +80,7 @@ def plain_several(by_text):
 def plain_held(shares, by_text, by_all):
     in_runs = ramp(max(1 - shares[0], 1 - by_text.shares[0]), 0.2, 0.4)
     clearer = (max(by_all.clearness, 0) + 0.1) / (max(by_text.clearness, 0) + 0.1)
-    return (1 - in_runs * (1 - ramp(clearer, 1, 1.3))) * plain_several(by_text)
+    return (1 - in_runs * (1 - ramp(clearer, 1, 1.3))) * max(plain_several(by_text), plain_several(by_all))
 
 
 def plain_replay(logits, names=PARTS):

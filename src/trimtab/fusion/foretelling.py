@@ -6,7 +6,8 @@ show without labels say when that is not so.
 **Whether there are several classes.** While a stream shows one class, a weak text calls its images by two or three
 names. The caches of all of them fill with images of that one class, and then there is nothing to tell them apart by:
 names are dealt out at random. So what is held counts as far as the text has named several classes: by the entropy of
-its names, over that of ten classes or as many as there are.
+its names, over that of ten classes or as many as there are. Or as far as all parts have, if that is more: a text may
+call several classes by one name, and caches tell them apart; those of one class's names cannot.
 
 **Whether runs show.** Where images come in runs, caches hold what was there before. On some streams they help all the
 same, on others they call every new class by the names of old ones. The runs themselves tell which: the images of a run
@@ -73,18 +74,30 @@ class Foretelling:
 
 
 @njit(nogil=True)
-def held_counts(context_shares: Doubles, shares: Doubles, figures: Doubles, named: int, classes: int) -> float:
+def held_counts(context_shares: Doubles, usual: Doubles, shares: Doubles, figures: Doubles, named: int) -> float:
     """How far what is held of the stream counts, 0 to 1, after so many names."""
     in_runs = 1 - min(context_shares[0], shares[TEXT, 0])
     clearer = (max(figures[ALL], 0.0) + BY_CHANCE) / (max(figures[TEXT], 0.0) + BY_CHANCE)
     as_runs_show = 1 - ramp(in_runs, *RUNS) * (1 - ramp(clearer, *CLEARER))
-    return as_runs_show * several_named(figures, named, classes)
+    several = several_named(figures, named, usual.shape[1])
+    if several < 1:  # which is rare, so nobody keeps the sum for all parts
+        several = max(several, ramp(_entropy(_spread(usual[ALL]), named, usual.shape[1]), *SEVERAL))
+    return as_runs_show * several
 
 
 @njit(nogil=True)
 def several_named(figures: Doubles, named: int, classes: int) -> float:
     """How far the text has named several classes, 0 to 1, after so many names."""
     return ramp(_entropy(figures[SPREAD], named, classes), *SEVERAL)
+
+
+@njit(nogil=True)
+def _spread(usual: Doubles) -> float:
+    """The sum of n log n over how often each class was named; `usual` (C,) begins with what favors none."""
+    total = 0.0
+    for times in usual:
+        total += _times_its_log(times - WARM_UP / len(usual))
+    return total
 
 
 @njit(nogil=True)
@@ -128,9 +141,7 @@ def _ask_anew(usual: Doubles, counts: Names, shares: Doubles, figures: Doubles) 
     counts[IN_ALL] //= 2
     for own in shares:
         begin_shares(own)
-    figures[SPREAD] = 0.0
-    for times in usual[TEXT]:
-        figures[SPREAD] += _times_its_log(times - first)
+    figures[SPREAD] = _spread(usual[TEXT])
 
 
 @njit(nogil=True)

@@ -50,8 +50,8 @@ def _logs(parts: tuple[Array, ...], row: int, logs: Array) -> None:
 @njit(nogil=True)
 def held_now(learned: Learned) -> float:
     """How far what is held of the stream counts now."""
-    named, classes = learned.names_counts[IN_ALL], learned.names_usual.shape[1]
-    return held_counts(learned.shares, learned.names_shares, learned.names_figures, named, classes)
+    named = learned.names_counts[IN_ALL]
+    return held_counts(learned.shares, learned.names_usual, learned.names_shares, learned.names_figures, named)
 
 
 @njit(nogil=True)
