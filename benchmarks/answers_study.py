@@ -6,8 +6,8 @@ FOLDER as in benchmarks.method_study. Prints Markdown, one row per store and ord
 percent (20 bins) of zero-shot at the given logit scale and at its best temperature (ORACLE: chosen with labels), of the
 method as it is, at a temperature from the labels of 50 images, and at its best (ORACLE); then AUROC, in percent, of
 right answers against wrong ones: zero-shot by its probability, the method by its probability and by its score. Below
-it, zero-shot's error at the one temperature that is best for all stores of an encoder's family (ORACLE). Families are
-told apart by the logit scale that comes with their encoder.
+it, zero-shot's error at the one temperature that is best for all stores of an encoder's family (ORACLE). A family is
+known by the logit scale that comes with its encoder.
 """
 
 from collections.abc import Iterable

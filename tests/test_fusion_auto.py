@@ -70,17 +70,17 @@ class PlainNames:
         self.names.append(name)
 
 
-def plain_several(by_text):
+def plain_several(by_text, least=0.45):
     named = np.bincount(by_text.names, minlength=by_text.classes) if by_text.names else np.ones(by_text.classes)
     found, count = named[named > 0] / named.sum(), len(by_text.names)
     entropy = -(found * np.log(found)).sum() / np.log(min(by_text.classes, 10))
-    return ramp((20 + count * entropy) / (20 + count), 0.45, 0.65)
+    return ramp((20 + count * entropy) / (20 + count), least, 0.65)
 
 
 def plain_held(shares, by_text, by_all):
     in_runs = ramp(max(1 - shares[0], 1 - by_text.shares[0]), 0.2, 0.4)
     clearer = (max(by_all.clearness, 0) + 0.1) / (max(by_text.clearness, 0) + 0.1)
-    return (1 - in_runs * (1 - ramp(clearer, 1, 1.3))) * max(plain_several(by_text), plain_several(by_all))
+    return (1 - in_runs * (1 - ramp(clearer, 1, 1.3))) * max(plain_several(by_text), plain_several(by_all, 0.55))
 
 
 def plain_replay(logits, names=PARTS):

@@ -7,7 +7,7 @@ show without labels say when that is not so.
 names. The caches of all of them fill with images of that one class, and then there is nothing to tell them apart by:
 names are dealt out at random. So what is held counts as far as the text has named several classes: by the entropy of
 its names, over that of ten classes or as many as there are. Or as far as all parts have, if that is more: a text may
-call several classes by one name, and caches tell them apart; those of one class's names cannot.
+call several classes by one name, and caches keep them apart; those that hold one class have only its names to deal out.
 
 **Whether runs show.** Where images come in runs, caches hold what was there before. On some streams they help all the
 same, on others they call every new class by the names of old ones. The runs themselves tell which: the images of a run
@@ -42,6 +42,10 @@ RUNS = (0.2, 0.4)  # share of images in runs: up to the first what is held count
 CLEARER = (1.0, 1.3)  # clearness of all parts over that of the text: from not at all to fully
 MANY = 10  # classes that are several for certain
 SEVERAL = (0.45, 0.65)  # entropy of the text's names over that of so many: from not at all to fully
+SEVERAL_TO_ALL = (
+    0.55,
+    0.65,
+)  # the same of all parts' names: dealt out at random, three or four names come near the first
 
 TEXT, ALL = range(2)  # who names: rows of each array
 SINCE_CUT, IN_ALL = range(2)  # places in the array of counts
@@ -81,7 +85,7 @@ def held_counts(context_shares: Doubles, usual: Doubles, shares: Doubles, figure
     as_runs_show = 1 - ramp(in_runs, *RUNS) * (1 - ramp(clearer, *CLEARER))
     several = several_named(figures, named, usual.shape[1])
     if several < 1:  # which is rare, so nobody keeps the sum for all parts
-        several = max(several, ramp(_entropy(_spread(usual[ALL]), named, usual.shape[1]), *SEVERAL))
+        several = max(several, ramp(_entropy(_spread(usual[ALL]), named, usual.shape[1]), *SEVERAL_TO_ALL))
     return as_runs_show * several
 
 
