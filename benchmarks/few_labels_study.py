@@ -15,9 +15,7 @@ import numpy as np
 from benchmarks.command_line import FOLDER, STORES, run_study, whole, wholes
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import Arranged
-from benchmarks.method_study import METHODS
-from trimtab import Task
-from trimtab.engine.equations import softmax
+from benchmarks.method_study import METHODS, answers
 from trimtab.methods import Method
 from trimtab.study.metrics import score
 
@@ -36,11 +34,7 @@ def drawn(store: Store, labels: int, seed: int) -> Arranged:
 
 def measured(store: Store, stream: Arranged, methods: list[Method]) -> tuple[list[float], list[float]]:
     """Zero-shot accuracy in percent and what each method adds; the calibration errors of all of them."""
-    task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
-    features = store.features[stream.indices]
-    runs = (method.start(task).run(features, keep_parts=False).probabilities for method in methods)
-    text = softmax(np.float32(store.logit_scale) * (features[:, 0] @ stream.text.T))
-    found = [score(probabilities, stream.labels) for probabilities in (text, *runs)]
+    found = [score(probabilities, stream.labels) for probabilities in answers(store, stream, methods)]
     first, *rest = (100 * each.accuracy for each in found)
     return [first, *(top1 - first for top1 in rest)], [100 * each.ece for each in found]
 

@@ -7,14 +7,17 @@ orders. How a method weighs its parts may follow its name: mcp:auto-orderless. P
 percent, and each method's difference to it, means over the seeds. The tables of docs/keel.md were made with it.
 """
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.command_line import FOLDER, STORES, Argument, run_study, whole, words
 from benchmarks.fusion_study.stores import Store, load_stores
 from benchmarks.fusion_study.streams import ORDERS, Arranged, arranged
 from trimtab import Task
+from trimtab.engine.equations import softmax
 from trimtab.methods import Method, make_method
 
 ALL = ["shuffled", "class-sorted", "dirichlet", "long-tailed", "few-classes", "open-set"]  # of any store
@@ -32,13 +35,19 @@ def made(words: str) -> dict[str, Method]:
 METHODS = Argument("METHODS", made)
 
 
-def gains(store: Store, stream: Arranged, methods: list[Method]) -> list[float]:
-    """Zero-shot accuracy in percent, and what each method adds."""
+def answers(store: Store, stream: Arranged, methods: Iterable[Method]) -> Iterator[NDArray[np.float32]]:
+    """(N, C) probabilities: zero-shot's at the given logit scale, and each method's."""
     task = Task([str(c) for c in range(len(stream.text))], stream.text, store.logit_scale)
     features = store.features[stream.indices]
-    text = stream.accuracy(features[:, 0] @ stream.text.T)
-    runs = (method.start(task).run(features, keep_parts=False).probabilities for method in methods)
-    return [text, *(stream.accuracy(run) - text for run in runs)]
+    yield softmax(np.float32(store.logit_scale) * (features[:, 0] @ stream.text.T))
+    for method in methods:
+        yield method.start(task).run(features, keep_parts=False).probabilities
+
+
+def gains(store: Store, stream: Arranged, methods: Iterable[Method]) -> list[float]:
+    """Zero-shot accuracy in percent, and what each method adds."""
+    first, *rest = (stream.accuracy(given) for given in answers(store, stream, methods))
+    return [first, *(accuracy - first for accuracy in rest)]
 
 
 def row(name: str, order: str, cells: np.ndarray) -> str:

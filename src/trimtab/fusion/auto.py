@@ -11,8 +11,8 @@ for any number of parts of which the first is the text's prediction:
 * sharpness: a text that shows itself to be strong speaks louder (sharpness.py);
 * context: what the text has just been saying is expected again, as far as it has shown that images come in runs
   (context.py);
-* held: parts that hold images count as far as the text has named several classes, and in runs as far as they show the
-  runs more clearly than the text does (foretelling.py).
+* held: parts that hold images count as far as the text, or all parts together, have named several classes, and in runs
+  as far as they show the runs more clearly than the text does (foretelling.py).
 
 How sure the product is depends on what made it: the answer is raised to a power that makes its mean confidence what
 the stream's owner can expect, where somebody knows (loudness.py). This changes no label.

@@ -42,10 +42,7 @@ RUNS = (0.2, 0.4)  # share of images in runs: up to the first what is held count
 CLEARER = (1.0, 1.3)  # clearness of all parts over that of the text: from not at all to fully
 MANY = 10  # classes that are several for certain
 SEVERAL = (0.45, 0.65)  # entropy of the text's names over that of so many: from not at all to fully
-SEVERAL_TO_ALL = (
-    0.55,
-    0.65,
-)  # the same of all parts' names: dealt out at random, three or four names come near the first
+SEVERAL_TO_ALL = (0.55, 0.65)  # the same of all parts' names, three of which, dealt out at random, have 0.5
 
 TEXT, ALL = range(2)  # who names: rows of each array
 SINCE_CUT, IN_ALL = range(2)  # places in the array of counts
